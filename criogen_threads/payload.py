@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 MAX_DEPTH = 100
+MAX_INT_BITS = 10_000  # Python itself refuses to read back integers of more than 4,300 digits
 _SCALARS = (str, bool, int, float, type(None))
 
 
@@ -50,6 +51,8 @@ def check(value: Any, path: str = "value", depth: int = 0) -> None:
         raise NotStorable(f"{path} is a {kind.__name__}, which is not JSON")
     elif kind is str:
         _check_text(value, path)
+    elif kind is int and value.bit_length() > MAX_INT_BITS:
+        raise NotStorable(f"{path} is an integer of more than {MAX_INT_BITS} bits")
     elif kind is float and not math.isfinite(value):
         raise NotStorable(f"{path} is {value}, which JSON does not have")
 

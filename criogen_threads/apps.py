@@ -1,0 +1,16 @@
+"""The Django app."""
+
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
+
+
+class CriogenThreadsConfig(AppConfig):
+    name = "criogen_threads"
+    verbose_name = _("Conversations")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from criogen_threads import checks, signals  # noqa: F401, PLC0415  (they register themselves)
+
+        autodiscover_modules("agents")

@@ -1,0 +1,111 @@
+"""Settings: one dict ``CRIOGEN_THREADS`` in the site's settings, read at each use.
+
+Every key is a property here, with its meaning, unit and default. Unknown keys are a check warning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from django.conf import settings as django_settings
+
+OnBusy = Literal["wait", "reject", "interrupt"]
+
+
+class Settings:
+    """The settings of criogen_threads, with their defaults."""
+
+    @property
+    def ON_BUSY(self) -> OnBusy:
+        """What a call does on a busy thread: "wait" (default), "reject" or "interrupt"."""
+        return cast("OnBusy", self._get("ON_BUSY", "wait"))
+
+    @property
+    def BUSY_TIMEOUT(self) -> float:
+        """Seconds that a call waits for a busy thread before ``thread_busy``. Default 60."""
+        return float(self._get("BUSY_TIMEOUT", 60))
+
+    @property
+    def LEASE_SECONDS(self) -> float:
+        """Seconds after its last beat until a process counts as dead. Default 30."""
+        return float(self._get("LEASE_SECONDS", 30))
+
+    @property
+    def HEARTBEAT_SECONDS(self) -> float:
+        """Seconds between two beats of a process that runs turns; a third of the lease or less. Default 10."""
+        return float(self._get("HEARTBEAT_SECONDS", 10))
+
+    @property
+    def GRACE_SECONDS(self) -> float:
+        """Seconds that live runs get to finish when the process stops. Default 8."""
+        return float(self._get("GRACE_SECONDS", 8))
+
+    @property
+    def DISPATCHER(self) -> str:
+        """Where submitted runs execute: "in_process" (default), "tasks" (Django's Tasks), "celery", or the
+        dotted path of a Dispatcher subclass."""
+        return str(self._get("DISPATCHER", "in_process"))
+
+    @property
+    def MAX_RUNS(self) -> int:
+        """Submitted runs at once in one process with the in-process dispatcher. Default 50."""
+        return int(self._get("MAX_RUNS", 50))
+
+    @property
+    def DATABASE_THREADS(self) -> int:
+        """Threads (and so connections) for reads and saves in one process. Default 10."""
+        return int(self._get("DATABASE_THREADS", 10))
+
+    @property
+    def TOOL_THREADS(self) -> int:
+        """Threads for synchronous tools in one process. Default 40."""
+        return int(self._get("TOOL_THREADS", 40))
+
+    @property
+    def MAX_MESSAGE_BYTES(self) -> int:
+        """Largest message of a user, in bytes of UTF-8. Default 1,048,576."""
+        return int(self._get("MAX_MESSAGE_BYTES", 1_048_576))
+
+    @property
+    def MAX_RESULT_BYTES(self) -> int:
+        """Largest result of a tool, in bytes of UTF-8; a larger one is a tool error. Default 1,048,576."""
+        return int(self._get("MAX_RESULT_BYTES", 1_048_576))
+
+    @property
+    def MODEL_RETRIES(self) -> int:
+        """How often a model request that failed for a passing reason is sent again. Default 3."""
+        return int(self._get("MODEL_RETRIES", 3))
+
+    @property
+    def MODEL_BACKOFF(self) -> float:
+        """Seconds before the first repeat of a model request; doubled for each further one. Default 1."""
+        return float(self._get("MODEL_BACKOFF", 1))
+
+    @property
+    def MODEL_TIMEOUT(self) -> float:
+        """Seconds without any sign of a model before its request counts as failed. Default 120."""
+        return float(self._get("MODEL_TIMEOUT", 120))
+
+    @property
+    def DATABASE_RETRY_SECONDS(self) -> float:
+        """Seconds that a save is repeated while the database is away. Default 20."""
+        return float(self._get("DATABASE_RETRY_SECONDS", 20))
+
+    @property
+    def POLICY(self) -> str:
+        """Dotted path of the policy class: who may do what. Default "criogen_threads.policy.Policy"."""
+        return str(self._get("POLICY", "criogen_threads.policy.Policy"))
+
+    @property
+    def IN_CALLING_THREAD(self) -> bool:
+        """Run reads, saves and tools in the calling thread, without a beat: for a site's own ``TestCase``,
+        whose transaction other threads cannot see. Default False; set by ``criogen_threads.testing``."""
+        return bool(self._get("IN_CALLING_THREAD", False))
+
+    def _get(self, key: str, default: Any) -> Any:
+        return getattr(django_settings, "CRIOGEN_THREADS", {}).get(key, default)
+
+
+settings = Settings()
+
+KEYS = frozenset(name for name in vars(Settings) if name.isupper())

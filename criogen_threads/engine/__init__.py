@@ -1,0 +1,1 @@
+"""The engine: a run is a function of its saved rows."""

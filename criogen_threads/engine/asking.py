@@ -1,0 +1,121 @@
+"""One question to the model: streamed, watched for silence, sent again when it failed for a passing reason."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors, payload
+from criogen_threads.backends.base import ModelAnswer, ModelError, ModelRequest, TextDelta
+from criogen_threads.conf import settings
+from criogen_threads.engine.listening import delta_event, discarded_event
+from criogen_threads.engine.threads import in_tool_thread
+from criogen_threads.ids import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from criogen_threads.agents import Agent, ToolContext
+    from criogen_threads.backends.base import Delta
+    from criogen_threads.engine.loop import Runner
+    from criogen_threads.models import Message
+
+logger = logging.getLogger("criogen_threads")
+
+
+class Request:
+    """One answer that a run needs. Each sending has a message id of its own: two answers are never mixed."""
+
+    def __init__(
+        self, agent: Agent, context: ToolContext, messages: Sequence[Message], runner: Runner
+    ) -> None:
+        self.agent = agent
+        self.context = context
+        self.messages = messages
+        self.runner = runner
+        self.message_id = new_id()
+
+    async def send(self) -> ModelAnswer:
+        """The model's answer.
+
+        Raises:
+            ModelFailedError: ``model_failed``: refused, or still failing after ``MODEL_RETRIES`` repeats.
+        """
+        request = await self._request()
+        pause = settings.MODEL_BACKOFF
+        for remaining in range(settings.MODEL_RETRIES, -1, -1):
+            try:
+                return await self.runner.interruptible(self._stream(request))
+            except ModelError as error:
+                if not error.passing or not remaining:
+                    raise errors.ModelFailedError(str(error)) from error
+                logger.warning("The model failed for a passing reason, and is asked again: %s", error)
+                wait = pause if error.retry_after is None else error.retry_after
+            self._discard()
+            await self.runner.interruptible(asyncio.sleep(wait))
+            pause *= 2
+        raise AssertionError("unreachable")
+
+    async def _request(self) -> ModelRequest:
+        try:
+            instructions = self.agent.instructions
+            if callable(instructions):
+                instructions = await in_tool_thread(self.agent.instructions_for, self.context)
+        except Exception as error:
+            logger.exception("The instructions of the agent %s failed", self.agent.name)
+            raise errors.InternalError("the agent's instructions failed") from error
+        return ModelRequest(
+            instructions=instructions,
+            messages=[{"role": message.role, "content": message.content} for message in self.messages],
+            tools=self.agent.definitions(),
+            settings=self.agent.settings,
+        )
+
+    async def _stream(self, request: ModelRequest) -> ModelAnswer:
+        """One sending: passes the pieces on, returns the whole."""
+        answer: ModelAnswer | None = None
+        idle = settings.MODEL_TIMEOUT
+        clock = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(idle) as silence, aclosing(self._open(request)) as stream:
+                async for piece in stream:
+                    silence.reschedule(clock() + idle)
+                    if isinstance(piece, ModelAnswer):
+                        answer = piece
+                    else:
+                        self._pass_on(piece)
+        except TimeoutError:
+            raise ModelError(f"the model was silent for {idle:g} seconds", passing=True) from None
+        except (ModelError, errors.CriogenError):
+            raise
+        except Exception as error:
+            logger.exception("The model of the agent %s failed", self.agent.name)
+            raise ModelError(f"{type(error).__name__}: {error}"[:1000], passing=False) from error
+        return _checked(answer)
+
+    def _open(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
+        stream: Any = self.agent.backend.stream(request)
+        return stream  # type: ignore[no-any-return]
+
+    def _pass_on(self, piece: Delta) -> None:
+        if isinstance(piece, TextDelta):
+            self.runner.partial += piece.text
+        self.runner.hear(delta_event(self.runner.run_id, self.message_id, piece))
+
+    def _discard(self) -> None:
+        """The half answer is void; the next one is another message."""
+        self.runner.partial = ""
+        self.runner.hear(discarded_event(self.runner.run_id, self.message_id))
+        self.message_id = new_id()
+
+
+def _checked(answer: ModelAnswer | None) -> ModelAnswer:
+    if answer is None:
+        raise ModelError("the stream ended without an answer", passing=True)
+    try:
+        payload.check(answer.content, "answer")
+    except payload.NotStorable as problem:
+        raise ModelError(f"the answer cannot be stored: {problem}", passing=True) from None
+    return answer

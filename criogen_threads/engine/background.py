@@ -1,0 +1,81 @@
+"""The process's own event loop: submitted runs live on it, and ``_sync`` calls run on it.
+
+One loop a process, in a daemon thread, started when first needed and forgotten after a fork; so that clients
+of model providers, which belong to one loop, are shared by all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from asgiref.sync import async_to_sync
+
+from criogen_threads.conf import settings
+from criogen_threads.errors import SyncInAsyncError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+_starting = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """The process's loop, running."""
+    global _loop  # noqa: PLW0603 (one a process)
+    with _starting:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="criogen-loop", daemon=True).start()
+        return _loop
+
+
+def _forget() -> None:
+    global _loop, _starting  # noqa: PLW0603
+    _starting = threading.Lock()
+    _loop = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def spawn(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run a coroutine on the process's loop, with the caller's context variables."""
+    return asyncio.run_coroutine_threadsafe(_in_context(coroutine, contextvars.copy_context()), loop())
+
+
+async def _in_context(coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> T:
+    return await asyncio.get_running_loop().create_task(coroutine, context=context)
+
+
+def run(function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+    """Run an asynchronous function to its end from synchronous code.
+
+    Raises:
+        SyncInAsyncError: ``sync_in_async``: this thread runs an event loop, which would stand still.
+    """
+    if _in_event_loop():
+        raise SyncInAsyncError
+    if settings.IN_CALLING_THREAD:
+        return async_to_sync(function)(*args, **kwargs)
+    future = spawn(function(*args, **kwargs))
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # an interrupt of the waiting thread ends the call too
+        raise
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""Reading a branch: messages or checkpoints along ``parent``, by one recursive query."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import connections
+
+from criogen_threads.engine.journal.statements import database
+from criogen_threads.models import Checkpoint, Message, ToolCall
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from django.db.models import Model
+
+M = TypeVar("M", Message, Checkpoint)
+
+
+@cache
+def _walk(alias: str, model: type[Model], limited: bool) -> str:
+    """SQL that reads a row and its ancestors, newest first."""
+    quote = connections[alias].ops.quote_name
+    table = quote(model._meta.db_table)
+    pk, parent = quote("id"), quote(model._meta.get_field("parent").column)
+    columns = ", ".join(f"row.{quote(field.column)}" for field in model._meta.concrete_fields)
+    stop = " WHERE depth < %s" if limited else ""
+    return (
+        f"WITH RECURSIVE branch(pk, parent, depth) AS ("  # noqa: S608 (names come from the model)
+        f"SELECT {pk}, {parent}, 1 FROM {table} WHERE {pk} = %s "
+        f"UNION ALL SELECT row.{pk}, row.{parent}, depth + 1 FROM branch JOIN {table} row ON row.{pk} = branch.parent"
+        f"{stop}) SELECT {columns} FROM branch JOIN {table} row ON row.{pk} = branch.pk ORDER BY depth"
+    )
+
+
+def ancestors(model: type[M], pk: UUID | None, limit: int | None = None) -> list[M]:
+    """A row and what it builds on, newest first; at most ``limit`` of them.
+
+    The cost is that of the rows returned, whatever else the thread has.
+    """
+    if pk is None or (limit is not None and limit < 1):
+        return []
+    alias = database()
+    key = model._meta.get_field("id").get_db_prep_value(pk, connections[alias])
+    params: list[Any] = [key] if limit is None else [key, limit]
+    return list(model._base_manager.using(alias).raw(_walk(alias, model, limit is not None), params))
+
+
+def messages(tail: UUID | None, limit: int | None = None) -> list[Message]:
+    """The conversation up to a message, oldest first; the last ``limit`` of it."""
+    return ancestors(Message, tail, limit)[::-1]
+
+
+def calls_of(message_id: UUID, thread_id: UUID) -> list[ToolCall]:
+    """Every row of the tool calls that an answer asked for, in all runs, oldest try first."""
+    calls = ToolCall.objects.using(database()).filter(thread=thread_id, message=message_id)
+    return list(calls.order_by("index", "created_at", "try_number"))

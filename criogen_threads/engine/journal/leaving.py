@@ -1,0 +1,80 @@
+"""What happens to a run, its approvals and its open calls when a thread goes on without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from criogen_threads.engine import transcript
+from criogen_threads.engine.conversation import Conversation
+from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.signals import approval_decided, run_finished
+
+if TYPE_CHECKING:
+    from criogen_threads.engine.journal.pen import Locked, Pen
+    from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.errors import CriogenError
+    from criogen_threads.models.tool_call import ToolCallQuerySet
+
+
+def awaiting(session: Session, locked: Locked) -> ToolCallQuerySet:
+    """The open approvals of the thread's current run."""
+    calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=locked.current_run_id)
+    return calls.filter(status=ToolCall.Status.AWAITING_APPROVAL)  # type: ignore[return-value]
+
+
+def has_expired(session: Session, locked: Locked) -> bool:
+    """Whether nobody answered one of the open approvals in time."""
+    return awaiting(session, locked).filter(expires_at__lte=locked.now).exists()
+
+
+def expire_approvals(session: Session, locked: Locked) -> None:
+    """Approvals past their time count as rejected from now on."""
+    if not locked.pending:
+        return
+    overdue = list(awaiting(session, locked).filter(expires_at__lte=locked.now))
+    for call in overdue:
+        session.update(ToolCall, call.pk, status=ToolCall.Status.EXPIRED)
+        session.tell(
+            approval_decided, thread=locked.key, thread_id=locked.id, run_id=call.run_id, call_id=call.pk,
+            tool=call.name, approved=False, decided_by=None,
+        )  # fmt: skip
+    locked.pending -= len(overdue)
+    if overdue:
+        session.update(Thread, locked.id, pending=locked.pending)
+
+
+def leave_run(pen: Pen, error: type[CriogenError]) -> None:
+    """The current run, unfinished, ends here as failed; what it waited for is void."""
+    locked = pen.locked
+    run = Run.objects.using(pen.session.alias).get(pk=locked.current_run_id)
+    if run.status not in (Run.Status.IN_PROGRESS, Run.Status.REQUIRES_ACTION):
+        return
+    void_approvals(pen)
+    message = error.default_message()
+    pen.update(
+        Run,
+        run.id,
+        status=Run.Status.FAILED,
+        error_code=error.code,
+        error_message=message,
+        completed_at=locked.now,
+    )
+    details = {"code": error.code, "error": message}
+    pen.event("error", run, parent=run.id, details=details)
+    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
+
+
+def void_approvals(pen: Pen) -> None:
+    """Nobody can answer the open approvals any more; a retry asks again."""
+    if pen.locked.pending:
+        awaiting(pen.session, pen.locked).update(status=ToolCall.Status.VOID)
+        pen.thread(pending=0)
+
+
+def leave_open_calls(pen: Pen) -> None:
+    """Close the calls that a new turn leaves behind, so that what the model is given stays valid."""
+    conversation = Conversation.read(pen.tail)
+    answer = conversation.last_answer
+    for call, text in conversation.closings():
+        block = transcript.result_block(call["id"], call["name"], text, is_error=True)
+        pen.message("tool", [block], run_id=answer.run_id if answer else None)

@@ -1,0 +1,122 @@
+"""The line before a thread: queued runs, in the order in which they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from criogen_threads import errors
+from criogen_threads.engine.journal.statements import Select, bind, database
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.models import Run, Thread, Worker
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.models.run import RunQuerySet
+
+WAITER_SECONDS = 5
+"""Seconds until a waiting call that does not show itself counts as gone."""
+
+
+def _first(thread: Any) -> RunQuerySet:
+    return Run.objects.queued().filter(thread=thread)  # type: ignore[attr-defined, no-any-return]
+
+
+LINE = Select(
+    lambda _: (
+        Thread.objects.filter(pk=bind(Thread, "id"))
+        .annotate(
+            last=Run.objects.filter(thread=OuterRef("pk")).order_by("-number").values("number")[:1],
+            first=_first(OuterRef("pk")).values("id")[:1],
+        )
+        .values_list("last", "first", named=True)
+    )
+)
+
+
+def place(session: Session, thread_id: UUID) -> tuple[int, UUID | None]:
+    """The number of the next run, and the queued run that is first in line (None: nobody waits)."""
+    line = session.row(LINE, id=thread_id)
+    return (line.last or 0) + 1, line.first
+
+
+def gone() -> Q:
+    """Waiting calls that nobody waits for any more: overdue, or their process is dead."""
+    return Q(wait_until__isnull=False) & (Q(wait_until__lte=Now()) | ~_waiter_lives())
+
+
+def orphaned() -> Q:
+    """Submitted runs whose process is dead: to be dispatched again."""
+    return Q(wait_until__isnull=True) & ~_waiter_lives()
+
+
+def _waiter_lives() -> Exists:
+    return Exists(Worker.objects.filter(pk=OuterRef("waiter"), expires_at__gt=Now()))
+
+
+def purge(session: Session, thread_id: UUID, but: UUID | None = None) -> None:
+    """Below the lock: pass over dead waiters. What they wanted to say is not stored."""
+    waiting = Run.objects.using(session.alias).filter(gone(), thread=thread_id, status=Run.Status.QUEUED)
+    waiting.exclude(pk=but)._raw_delete(session.alias)
+
+
+@write
+def renew(session: Session, run_id: UUID) -> bool:
+    """A waiter shows that it still waits; False when its run is not in line any more."""
+    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
+    return bool(queued.update(wait_until=Now() + timedelta(seconds=WAITER_SECONDS)))
+
+
+@write
+def leave(session: Session, run_id: UUID) -> bool:
+    """A waiter gives up its place; False when its run has started, or is gone."""
+    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
+    return bool(queued._raw_delete(session.alias))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a queued run stands."""
+
+    ahead: int  # runs that start before it
+    held: bool
+    due: bool
+
+
+def look(run_id: UUID) -> Place | None:
+    """Where a queued run stands, read without a lock; None when it is not in line any more."""
+    runs = Run.objects.using(database())
+    run = runs.filter(pk=run_id, status=Run.Status.QUEUED).select_related("thread").first()
+    if run is None:
+        return None
+    earlier = Q(urgent=run.urgent, number__lt=run.number)
+    if not run.urgent:
+        earlier |= Q(urgent=True)
+    ahead = runs.filter(earlier, thread=run.thread_id, status=Run.Status.QUEUED).exclude(gone()).count()
+    held = Worker.objects.using(database()).filter(pk=run.thread.holder, expires_at__gt=Now()).exists()
+    due = run.thread.status == Thread.Status.SUSPENDED and run.thread.pending == 0
+    return Place(ahead, held, due)
+
+
+def failure(run_id: UUID) -> errors.CriogenError | None:
+    """Why a run failed; None when it did not, or is gone."""
+    run = Run.objects.using(database()).filter(pk=run_id, status=Run.Status.FAILED).first()
+    return errors.error_class(run.error_code)(run.error_message) if run else None
+
+
+def forsaken(worker: UUID) -> list[UUID]:
+    """Submitted runs that could start and that nobody executes: this worker's own, and those of dead ones."""
+    free = Q(thread__status__in=(Thread.Status.IDLE, Thread.Status.FAILED))
+    queued = Run.objects.using(database()).filter(free, status=Run.Status.QUEUED)
+    return list(queued.filter(orphaned() | Q(wait_until=None, waiter=worker)).values_list("pk", flat=True))
+
+
+def due() -> list[str]:
+    """Threads whose approvals are all answered and whose run nobody has taken up."""
+    return list(Thread.objects.using(database()).due().values_list("key", flat=True))  # type: ignore[attr-defined]

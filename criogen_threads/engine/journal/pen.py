@@ -1,0 +1,254 @@
+"""The locked thread, and the pen that writes below its lock.
+
+Every write goes the same way: lock the thread row, read where the thread stands in a second statement, check,
+append rows, move the head. The two reads travel together; so do all the writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import (
+    BooleanField,
+    CharField,
+    DateTimeField,
+    Exists,
+    ExpressionWrapper,
+    Func,
+    OuterRef,
+    Q,
+    Value,
+)
+from django.db.models.functions import Now
+
+from criogen_threads.engine.journal.statements import Select, Session, bind
+from criogen_threads.ids import new_id
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.models import QuerySet
+    from django.dispatch import Signal
+
+# A process that stops inside a save must not hold the row for ever.
+LOCKED_FOR = "15s"
+
+STANDING = (
+    "id", "key", "agent", "owner_id", "status", "state", "ephemeral", "pending", "tokens", "current_run_id", "head_id",
+    "version", "event_seq", "holder", "fence", "cancel_mark", "head__message_id", "head__step", "head__status",
+    "head__state_at_id", "head__run_id", "head__message__position",
+)  # fmt: skip
+
+
+def _locking(queryset: QuerySet[Thread], connection: BaseDatabaseWrapper) -> QuerySet[Thread, Any]:
+    features = connection.features
+    locked = queryset.select_for_update(no_key=features.has_select_for_no_key_update)
+    if connection.vendor == "postgresql":
+        limit = Func(
+            Value("idle_in_transaction_session_timeout"), Value(LOCKED_FOR), Value(value=True),
+            function="set_config", output_field=CharField(),
+        )  # fmt: skip
+        return locked.annotate(limit=limit).values_list("id", "limit", named=True)
+    return locked.values_list("id", named=True)
+
+
+def _standing(queryset: QuerySet[Thread]) -> QuerySet[Thread, Any]:
+    holder = Worker.objects.alive().filter(pk=OuterRef("holder"))
+    return queryset.annotate(
+        held=ExpressionWrapper(Q(holder__isnull=False) & Exists(holder), output_field=BooleanField()),
+        now=ExpressionWrapper(Now(), output_field=DateTimeField()),
+    ).values_list(*STANDING, "held", "now", named=True)
+
+
+LOCK_BY_ID = Select(lambda connection: _locking(Thread.objects.filter(pk=bind(Thread, "id")), connection))
+LOCK_BY_KEY = Select(lambda connection: _locking(Thread.objects.filter(key=bind(Thread, "key")), connection))
+STANDING_BY_ID = Select(lambda _: _standing(Thread.objects.filter(pk=bind(Thread, "id"))))
+STANDING_BY_KEY = Select(lambda _: _standing(Thread.objects.filter(key=bind(Thread, "key"))))
+
+
+@dataclass(slots=True)
+class Locked:
+    """Where a thread stands, read below its lock."""
+
+    id: UUID
+    key: str
+    agent: str
+    owner_id: Any
+    status: str
+    state: dict[str, Any]
+    ephemeral: bool
+    pending: int
+    tokens: int
+    current_run_id: UUID | None
+    head_id: UUID | None
+    version: int
+    event_seq: int
+    holder: UUID | None
+    fence: int
+    cancel_mark: UUID | None
+    message_id: UUID | None  # the last message at the head, and the rest of where the head stands
+    step: int | None
+    head_status: str | None
+    state_at_id: UUID | None
+    head_run_id: UUID | None
+    position: int | None
+    held: bool  # a living process works on it
+    now: datetime  # by the database's clock
+
+    @property
+    def interrupted(self) -> bool:
+        return self.status == Thread.Status.RUNNING and not self.held
+
+    @property
+    def due(self) -> bool:
+        return self.status == Thread.Status.SUSPENDED and self.pending == 0
+
+
+def lock(session: Session, thread_id: UUID) -> Locked | None:
+    """Lock a thread row; None when there is no such thread.
+
+    The second statement is not a luxury: after a lock wait PostgreSQL reads only the locked row anew, and a
+    holder's expiry read in the locking statement would be that of before the wait.
+    """
+    return _locked(session, LOCK_BY_ID, STANDING_BY_ID, id=thread_id)
+
+
+def lock_key(session: Session, key: str) -> Locked | None:
+    """Like ``lock``, by the id that the site chose."""
+    return _locked(session, LOCK_BY_KEY, STANDING_BY_KEY, key=key)
+
+
+def _locked(session: Session, lock: Select, standing: Select, **which: Any) -> Locked | None:
+    _, rows = session.together(lock, standing, **which)
+    session.refuse_repetition()
+    return Locked(*rows[0]) if rows else None
+
+
+@dataclass(slots=True)
+class Saved:
+    """What a write has added, for the loop, the listeners and the signals."""
+
+    version: int
+    messages: list[Message] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+class Pen:
+    """Collects the rows of one write below the lock, and puts them down together."""
+
+    def __init__(self, session: Session, locked: Locked) -> None:
+        self.session = session
+        self.locked = locked
+        self.saved = Saved(locked.version)
+        self.columns: dict[str, Any] = {}
+        self.checkpoints: list[Checkpoint] = []
+        self.runs: list[Run] = []
+        self.updates: list[tuple[type[Run] | type[ToolCall], UUID, dict[str, Any]]] = []
+        self.tail = locked.message_id
+        self.position = locked.position or 0
+
+    def message(
+        self, role: str, content: list[dict[str, Any]], *, run_id: UUID | None, **values: Any
+    ) -> Message:
+        """Append a message to the branch."""
+        self.position += 1
+        message = Message(
+            id=values.pop("id", None) or new_id(),
+            thread_id=self.locked.id,
+            run_id=run_id,
+            role=role,
+            content=content,
+            parent_id=self.tail,
+            position=self.position,
+            created_at=self.locked.now,
+            **values,
+        )
+        self.tail = message.id
+        self.saved.messages.append(message)
+        self.thread(last_message_at=self.locked.now)
+        return message
+
+    def checkpoint(
+        self, source: str, status: str, *, id: UUID, run_id: UUID | None, step: int, state: Any = None
+    ) -> Checkpoint:
+        """Move the head: the one checkpoint of a save. ``state`` only where it changed."""
+        locked = self.locked
+        self.saved.version = locked.version + 1
+        checkpoint = Checkpoint(
+            id=id,
+            thread_id=locked.id,
+            run_id=run_id,
+            version=self.saved.version,
+            status=status,
+            source=source,
+            step=step,
+            parent_id=locked.head_id,
+            message_id=self.tail,
+            state=state,
+            state_at_id=id if state is not None else locked.state_at_id,
+            created_at=locked.now,
+        )
+        self.checkpoints.append(checkpoint)
+        self.thread(head=id, version=self.saved.version)
+        return checkpoint
+
+    def event(self, type: str, run: Run | None, *, parent: UUID | None = None, **values: Any) -> Event:
+        """Note what happened, under the thread's next number; ``parent`` is the event that it hangs below."""
+        event = Event(
+            id=values.pop("id", None) or new_id(),
+            thread_id=self.locked.id,
+            seq=self.locked.event_seq + len(self.saved.events) + 1,
+            type=type,
+            run_id=run.id if run else None,
+            agent=values.pop("agent", run.agent if run else ""),
+            parent_id=parent,
+            created_at=self.locked.now,
+            **values,
+        )
+        self.saved.events.append(event)
+        self.thread(event_seq=event.seq)
+        return event
+
+    def call(self, call: ToolCall) -> ToolCall:
+        """Add a row for a tool call."""
+        call.created_at = self.locked.now
+        self.saved.calls.append(call)
+        return call
+
+    def run(self, run: Run) -> Run:
+        """Add a row for a run."""
+        run.created_at = self.locked.now
+        self.runs.append(run)
+        return run
+
+    def tell(self, signal: Signal, **facts: Any) -> None:
+        """Send a signal of this thread after the commit."""
+        self.session.tell(signal, thread=self.locked.key, thread_id=self.locked.id, **facts)
+
+    def thread(self, **columns: Any) -> None:
+        """Set columns of the thread."""
+        self.columns.update(columns)
+
+    def update(self, model: type[Run] | type[ToolCall], pk: UUID, **values: Any) -> None:
+        """Set columns of a run or a tool call."""
+        self.updates.append((model, pk, values))
+
+    def write(self) -> Saved:
+        """Put everything down, in one round trip where the database can."""
+        session = self.session
+        with session.pipelined():
+            session.insert(self.runs)
+            session.insert(self.saved.messages)
+            session.insert(self.saved.calls)
+            session.insert(self.checkpoints)
+            session.insert(self.saved.events)
+            for model, pk, values in self.updates:
+                session.update(model, pk, **values)
+            if self.columns:
+                session.update(Thread, self.locked.id, **self.columns)
+        return self.saved

@@ -1,0 +1,214 @@
+"""Posts: what anyone with the right to it may write. Thread lock only: no checkpoint, no version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from criogen_threads import errors, payload
+from criogen_threads.engine.journal.calls import note_call
+from criogen_threads.engine.journal.leaving import expire_approvals
+from criogen_threads.engine.journal.pen import Pen, lock, lock_key
+from criogen_threads.engine.journal.saves import append_failure
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.models import Event, Run, Thread, ToolCall
+from criogen_threads.signals import approval_decided, run_finished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from criogen_threads.engine.journal.pen import Locked
+    from criogen_threads.engine.journal.statements import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer to one approval.
+
+    ``digest`` is that of the arguments that the person was shown; "" when the caller did not say.
+    """
+
+    approve: bool
+    reason: str = ""
+    arguments: dict[str, Any] | None = None
+    digest: str = ""
+
+
+@write
+def expire(session: Session, key: str) -> None:
+    """Apply the expiry of a thread's approvals."""
+    locked = lock_key(session, key)
+    if locked is not None:
+        expire_approvals(session, locked)
+
+
+@write
+def decide(session: Session, key: str, decisions: Mapping[UUID, Decision], actor_id: Any) -> Locked:
+    """Put answers on record, all of them or none. The run goes on when the last approval is answered.
+
+    Returns:
+        The thread as it stands now; ``due`` when somebody may take its run up again.
+
+    Raises:
+        ResumeInvalidError: ``resume_invalid``, with ``decided_by`` and ``decided_at`` of an earlier answer.
+    """
+    locked = lock_key(session, key)
+    if locked is None or not decisions:
+        raise errors.ResumeInvalidError("no approval waits here")
+    run = Run.objects.using(session.alias).filter(pk=locked.current_run_id).first()
+    calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, pk__in=decisions)
+    found = {call.pk: call for call in calls.select_related("decided_by")}
+    pen = Pen(session, locked)
+    for call_id, decision in decisions.items():
+        call = found.get(call_id)
+        if call is None or run is None or call.run_id != run.pk:
+            raise errors.ResumeInvalidError("no such approval waits here", call=str(call_id))
+        if _accept(call, decision, actor_id):
+            _record(pen, run, call, decision, actor_id)
+    pen.write()
+    return locked
+
+
+def _accept(call: ToolCall, decision: Decision, actor_id: Any) -> bool:
+    """Whether the answer is to be written; False when the very same one by the same person is there already."""
+    if call.status == ToolCall.Status.AWAITING_APPROVAL:
+        if decision.digest and decision.digest != call.arguments_digest:
+            raise errors.ResumeInvalidError("the arguments are not those that were shown", call=str(call.pk))
+        return True
+    same = (call.approved, call.decided_by_id, call.edited_arguments, call.reason)
+    if same == (decision.approve, actor_id, decision.arguments, decision.reason):
+        return False
+    by = call.decided_by.get_username() if call.decided_by else None
+    at = call.decided_at.isoformat() if call.decided_at else None
+    raise errors.ResumeInvalidError(
+        f"this approval is closed: {call.get_status_display()}",
+        call=str(call.pk), status=call.status, decided_by=by, decided_at=at,
+    )  # fmt: skip
+
+
+def _record(pen: Pen, run: Run, call: ToolCall, decision: Decision, actor_id: Any) -> None:
+    locked = pen.locked
+    status = ToolCall.Status.READY if decision.approve else ToolCall.Status.REJECTED
+    pen.update(
+        ToolCall, call.pk, status=status, approved=decision.approve, decided_by=actor_id, decided_at=locked.now,
+        reason=decision.reason, edited_arguments=decision.arguments,
+    )  # fmt: skip
+    note_call(pen, "approval_decided", call, run, details={"approved": decision.approve})
+    locked.pending -= 1
+    pen.thread(pending=locked.pending)
+    pen.tell(
+        approval_decided, run_id=run.id, call_id=call.pk, tool=call.name, approved=decision.approve,
+        decided_by=actor_id,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """``live``: a process was asked to stop the run, and saves its end itself."""
+
+    run_id: UUID
+    live: bool
+
+
+@write
+def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID) -> Cancelled | None:
+    """Stop a run: mark it where a process works on it, else save its end here and now.
+
+    Args:
+        run_id: Exactly this run; None for the one that is under way.
+
+    Returns:
+        None when there is nothing to stop.
+    """
+    locked = lock_key(session, key)
+    if locked is None:
+        return None
+    run = (
+        Run.objects.using(session.alias).filter(thread=locked.id, pk=run_id or locked.current_run_id).first()
+    )
+    if run is None or run.status in (Run.Status.COMPLETED, Run.Status.FAILED):
+        return None
+    pen = Pen(session, locked)
+    live = locked.held and run.status == Run.Status.IN_PROGRESS
+    if live:
+        pen.thread(cancel_mark=run.id)
+    elif run.status == Run.Status.QUEUED:
+        _cancel_queued(pen, run)
+    else:
+        append_failure(pen, run, errors.RunCancelledError(), checkpoint_id)
+    pen.write()
+    return Cancelled(run.id, live)
+
+
+@write
+def interrupt(session: Session, run_id: UUID) -> None:
+    """Ask the run that is under way to stop, for a queued run that came later and will not wait for it."""
+    run = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED).first()
+    locked = lock(session, run.thread_id) if run else None
+    if run is None or locked is None or not locked.held:
+        return
+    earlier = Run.objects.using(session.alias).filter(pk=locked.current_run_id, number__lt=run.number)
+    if earlier.exists():
+        session.update(Thread, locked.id, cancel_mark=locked.current_run_id)
+
+
+def _cancel_queued(pen: Pen, run: Run) -> None:
+    error = errors.RunCancelledError()
+    pen.update(
+        Run, run.id, status=Run.Status.FAILED, error_code=error.code, error_message=str(error), waiter=None,
+        wait_until=None, completed_at=pen.locked.now,
+    )  # fmt: skip
+    pen.event("error", run, details={"code": error.code, "error": str(error)})
+    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
+
+
+@write
+def create_event(session: Session, key: str, type: str, details: Any, **given: Any) -> Event:
+    """Note an event of the site's own; agent and run are filled in where they are left out.
+
+    Raises:
+        ThreadNotFoundError: ``thread_not_found``.
+        RunNotFoundError: ``run_not_found``.
+    """
+    locked = lock_key(session, key)
+    if locked is None:
+        raise errors.ThreadNotFoundError
+    run_id = given.get("run") or locked.current_run_id
+    run = Run.objects.using(session.alias).filter(thread=locked.id, pk=run_id).first() if run_id else None
+    if given.get("run") and run is None:
+        raise errors.RunNotFoundError
+    pen = Pen(session, locked)
+    agent = given.get("agent") or (run.agent if run else locked.agent)
+    event = pen.event(type, run, parent=given.get("parent"), agent=agent, details=details)
+    pen.write()
+    return event
+
+
+@write
+def describe(session: Session, key: str, **columns: Any) -> None:
+    """Set the title or the metadata of a thread.
+
+    Raises:
+        ThreadNotFoundError: ``thread_not_found``.
+        InvalidStateError: ``invalid_state``: they cannot be stored.
+    """
+    for name, value in columns.items():
+        try:
+            payload.check(value, name)
+        except payload.NotStorable as problem:
+            raise errors.InvalidStateError(str(problem)) from None
+    locked = lock_key(session, key)
+    if locked is None:
+        raise errors.ThreadNotFoundError
+    session.update(Thread, locked.id, **columns)
+
+
+@write
+def claim(session: Session, run_id: UUID, worker: UUID) -> bool:
+    """Become the one that runs a submitted run; False when it is not in line any more."""
+    run = Run.objects.using(session.alias).filter(pk=run_id).first()
+    if run is None or lock(session, run.thread_id) is None:
+        return False
+    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
+    return bool(queued.update(waiter=worker, wait_until=None))

@@ -1,0 +1,163 @@
+"""Going back to an older checkpoint, and deleting a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors
+from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal.calls import Planned, add_calls
+from criogen_threads.engine.journal.leaving import leave_run
+from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.ids import new_id
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
+from criogen_threads.signals import thread_deleted, thread_rewound
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from criogen_threads.engine.journal.statements import Session
+
+
+@write
+def rewind(
+    session: Session, key: str, target_id: UUID, *, checkpoint_id: UUID, run_id: UUID, actor_id: Any = None
+) -> Checkpoint | None:
+    """Make an older checkpoint the head again: a fork checkpoint that copies it. Nothing is overwritten.
+
+    Args:
+        checkpoint_id: The id of the new head.
+        run_id: The id of the run that is born where the target waited for approvals.
+
+    Returns:
+        The new head; None while a process holds the thread.
+
+    Raises:
+        CheckpointNotFoundError: ``checkpoint_not_found``.
+    """
+    locked = lock_key(session, key)
+    checkpoints = Checkpoint.objects.using(session.alias)
+    target = checkpoints.filter(thread=locked.id, pk=target_id).first() if locked else None
+    if locked is None or target is None:
+        raise errors.CheckpointNotFoundError
+    if locked.held:
+        return None
+    pen = Pen(session, locked)
+    leave_run(pen, errors.RunAbandonedError)
+    head = _fork(pen, target, checkpoint_id, _state_at(session, target))
+    pen.event(
+        "checkpoint_fork", None, agent=locked.agent, details={"from": str(target.pk), "to": str(head.pk)}
+    )
+    if target.status == Checkpoint.Status.SUSPENDED:
+        _wait_again(pen, target, run_id, actor_id)
+    pen.tell(thread_rewound, checkpoint_id=target.pk, head=head.pk)
+    pen.write()
+    return head
+
+
+def _state_at(session: Session, target: Checkpoint) -> dict[str, Any]:
+    """The state as it was at a checkpoint."""
+    if target.state_at_id is None:
+        return {}
+    at = Checkpoint.objects.using(session.alias).get(pk=target.state_at_id)
+    return at.state or {}
+
+
+def _fork(pen: Pen, target: Checkpoint, checkpoint_id: UUID, state: dict[str, Any]) -> Checkpoint:
+    """The new head: the child of the checkpoint that it copies."""
+    locked = pen.locked
+    version = locked.version + 1
+    head = Checkpoint(
+        id=checkpoint_id,
+        thread_id=locked.id,
+        run_id=target.run_id,
+        version=version,
+        status=target.status,
+        source="fork",
+        step=target.step,
+        parent_id=target.pk,
+        message_id=target.message_id,
+        state_at_id=target.state_at_id,
+        created_at=locked.now,
+    )
+    pen.checkpoints.append(head)
+    pen.thread(
+        head=head.pk, version=version, state=state, status=Thread.Status.IDLE, current_run=None, holder=None,
+        cancel_mark=None, pending=0,
+    )  # fmt: skip
+    return head
+
+
+def _wait_again(pen: Pen, target: Checkpoint, run_id: UUID, actor_id: Any) -> None:
+    """The target waited for people: a new run waits for them again, and older answers do not count."""
+    session, locked = pen.session, pen.locked
+    origin = Run.objects.using(session.alias).get(pk=target.run_id)
+    run = pen.run(
+        Run(
+            id=run_id,
+            thread_id=locked.id,
+            number=lines.place(session, locked.id)[0],
+            status=Run.Status.REQUIRES_ACTION,
+            agent=origin.agent,
+            actor_id=origin.actor_id if actor_id is None else actor_id,
+            locale=origin.locale,
+            forked_from_id=origin.pk,
+            first_step=target.step,
+            started_at=locked.now,
+        )
+    )
+    pen.event("run_start", run)
+    pen.event("agent_start", run, id=run.id, message_id=target.message_id)
+    pen.thread(status=Thread.Status.SUSPENDED, current_run=run.id)
+    locked.pending = 0
+    add_calls(pen, run, [_asked_again(call, run) for call in _approvals_at(target, origin.pk)])
+
+
+def _approvals_at(target: Checkpoint, run_id: UUID) -> list[ToolCall]:
+    """The approvals that were open at a suspended checkpoint."""
+    conversation = Conversation.read(target.message_id)
+    newest = conversation.newest(run_id)
+    return [newest[index] for index in conversation.open_indexes() if index in newest]
+
+
+def _asked_again(call: ToolCall, run: Run) -> Planned:
+    again = ToolCall(
+        id=new_id(),
+        thread_id=call.thread_id,
+        run_id=run.id,
+        message_id=call.message_id,
+        step=call.step,
+        index=call.index,
+        call_id=call.call_id,
+        name=call.name,
+        arguments=call.arguments,
+        approver=call.approver,
+        arguments_digest=call.arguments_digest,
+        status=ToolCall.Status.AWAITING_APPROVAL,
+    )
+    return Planned(again, call.expires_at - call.created_at if call.expires_at else None)
+
+
+@write
+def delete(session: Session, key: str) -> bool | None:
+    """Delete a thread with everything of it: zero rows are left.
+
+    Returns:
+        True if it existed, False if not, None while a process holds it.
+    """
+    locked = lock_key(session, key)
+    if locked is None:
+        return False
+    if locked.held:
+        return None
+    _delete_rows(session, locked)
+    return True
+
+
+def _delete_rows(session: Session, locked: Locked) -> None:
+    for model in (Event, ToolCall, Message, Checkpoint, Run):
+        model._base_manager.using(session.alias).filter(thread=locked.id)._raw_delete(session.alias)
+    Thread.objects.using(session.alias).filter(pk=locked.id)._raw_delete(session.alias)
+    session.tell(thread_deleted, thread=locked.key, thread_id=locked.id)

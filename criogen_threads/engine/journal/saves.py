@@ -1,0 +1,238 @@
+"""Saves: what the holder of a thread writes. One transaction, one checkpoint, version + 1.
+
+Each locks the thread row, checks holder, fence, current run and cancel mark, appends, and moves the head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors
+from criogen_threads.engine.journal.calls import add_calls, note_call
+from criogen_threads.engine.journal.leaving import awaiting, void_approvals
+from criogen_threads.engine.journal.pen import Locked, Pen, Saved, lock
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.ids import new_id
+from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.signals import run_finished, run_suspended
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from criogen_threads.backends.base import ModelAnswer
+    from criogen_threads.engine.journal.calls import Planned
+    from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.engine.journal.takes import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one tool call ended."""
+
+    call: ToolCall
+    block: dict[str, Any]
+    status: str
+    start: UUID | None = None  # the event of its start, where that was saved before
+    ran: bool = True  # False: settled without running
+    message_id: UUID = field(default_factory=new_id)
+
+
+def hold(session: Session, lease: Lease, *, heed_cancel: bool = True) -> Locked:
+    """Lock the thread of a lease, and make sure that the lease is still good.
+
+    Raises:
+        LeaseLostError: ``lease_lost``: another took the thread, or it is gone.
+        RunCancelledError: ``cancelled``: somebody has asked for the run to stop.
+    """
+    locked = lock(session, lease.thread_id)
+    mine = (lease.worker, lease.fence, lease.run.id)
+    if locked is None or (locked.holder, locked.fence, locked.current_run_id) != mine:
+        raise errors.LeaseLostError
+    if heed_cancel and locked.cancel_mark == lease.run.id:
+        raise errors.RunCancelledError
+    return locked
+
+
+@write
+def answer(
+    session: Session,
+    lease: Lease,
+    answer: ModelAnswer,
+    calls: Sequence[Planned],
+    usage: dict[str, Any],
+    *,
+    finishes: bool,
+    message_id: UUID,
+    checkpoint_id: UUID,
+) -> Saved:
+    """Save an answer of the model and its calls; one that finishes the run frees the thread as well.
+
+    Args:
+        calls: A row for each tool call; those that start at once are already running.
+        usage: The run's usage, this request included.
+
+    Raises:
+        As ``hold``.
+    """
+    locked = hold(session, lease)
+    run, pen = lease.run, Pen(session, locked)
+    pen.message("assistant", answer.content, id=message_id, run_id=run.id, agent=run.agent)
+    status = "completed" if finishes else "in_progress"
+    pen.checkpoint("step", status, id=checkpoint_id, run_id=run.id, step=(locked.step or 0) + 1)
+    pen.event("message", run, parent=run.id, message_id=message_id)
+    add_calls(pen, run, calls)
+    pen.thread(tokens=locked.tokens + answer.usage.input_tokens + answer.usage.output_tokens)
+    pen.update(Run, run.id, usage=usage, **(_completed(pen, run, message_id) if finishes else {}))
+    return pen.write()
+
+
+def _completed(pen: Pen, run: Run, message_id: UUID | None) -> dict[str, Any]:
+    """The run ends well: its last events, the thread freed. Returns what the run's row says then."""
+    locked = pen.locked
+    pen.event("agent_complete", run, parent=run.id, message_id=message_id)
+    pen.event("run_complete", run, parent=run.id)
+    free(pen, Thread.Status.IDLE)
+    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="completed", error_code="")
+    return {"status": Run.Status.COMPLETED, "completed_at": locked.now}
+
+
+def free(pen: Pen, status: str) -> None:
+    """Let the thread go."""
+    pen.thread(status=status, holder=None, cancel_mark=None)
+
+
+@write
+def plan(session: Session, lease: Lease, calls: Sequence[Planned]) -> Saved:
+    """Give a row to calls that a fork or a crash left without one. No checkpoint: nothing new was said."""
+    pen = Pen(session, hold(session, lease))
+    add_calls(pen, lease.run, calls)
+    return pen.write()
+
+
+@write
+def begin_calls(session: Session, lease: Lease, calls: Sequence[ToolCall]) -> Saved:
+    """Mark calls as running before they run, in a commit of its own: after a crash their outcome is unknown."""
+    locked = hold(session, lease)
+    pen = Pen(session, locked)
+    for call in calls:
+        pen.update(ToolCall, call.id, status=ToolCall.Status.RUNNING, started_at=locked.now)
+        note_call(pen, "tool_start", call, lease.run)
+    return pen.write()
+
+
+@write
+def results(session: Session, lease: Lease, results: Sequence[Result], checkpoint_id: UUID) -> Saved:
+    """Save results of tool calls as they arrive: one message each, one checkpoint for all that are given.
+
+    Raises:
+        As ``hold``: a result that comes after a cancel or a take-over stays out.
+    """
+    return append_results(session, hold(session, lease), lease, results, checkpoint_id)
+
+
+def append_results(
+    session: Session, locked: Locked, lease: Lease, results: Sequence[Result], checkpoint_id: UUID
+) -> Saved:
+    """Below the lock: the messages, the calls' ends, the events and the checkpoint."""
+    run, pen = lease.run, Pen(session, locked)
+    for result in results:
+        call = result.call
+        start = result.start
+        if result.ran and start is None:
+            start = note_call(pen, "tool_start", call, run).id
+        pen.message("tool", [result.block], id=result.message_id, run_id=run.id, agent=run.agent)
+        pen.update(
+            ToolCall, call.id, status=result.status, result=result.message_id, finished_at=locked.now,
+            started_at=call.started_at or (locked.now if result.ran else None),
+        )  # fmt: skip
+        end = "tool_complete" if result.status == ToolCall.Status.DONE else "tool_error"
+        note_call(pen, end, call, run, parent=start, message_id=result.message_id)
+    pen.checkpoint("step", "in_progress", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
+    return pen.write()
+
+
+@write
+def suspend(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved | None:
+    """Save that only people are waited for, and free the thread.
+
+    Looks at the open approvals once more below the lock: None, and nothing is written, when one was answered
+    meanwhile.
+    """
+    locked = hold(session, lease)
+    run, pen = lease.run, Pen(session, locked)
+    open_calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, result=None)
+    if open_calls.filter(status__in=("ready", "rejected", "expired")).exists():
+        return None
+    pen.checkpoint("suspend", "suspended", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
+    pen.update(Run, run.id, status=Run.Status.REQUIRES_ACTION)
+    pending = awaiting(session, locked).count()
+    pen.thread(pending=pending)
+    free(pen, Thread.Status.SUSPENDED)
+    pen.tell(run_suspended, run_id=run.id, agent=run.agent, pending=pending)
+    return pen.write()
+
+
+@write
+def finish(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved:
+    """Complete a run whose last message already is its answer."""
+    locked = hold(session, lease)
+    run, pen = lease.run, Pen(session, locked)
+    pen.checkpoint("step", "completed", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
+    pen.update(Run, run.id, **_completed(pen, run, locked.message_id))
+    return pen.write()
+
+
+@write
+def fail(
+    session: Session, lease: Lease, error: errors.CriogenError, checkpoint_id: UUID, partial: str = ""
+) -> Saved:
+    """Save that the run ended here, with the code of why; ``retry()`` can go on.
+
+    Open calls stay open: those that had started are unknown, approvals that waited are void.
+
+    Args:
+        partial: Text of the answer that was under way: shown as partial, never given to the model.
+
+    Raises:
+        LeaseLostError: ``lease_lost``.
+    """
+    locked = hold(session, lease, heed_cancel=False)
+    pen = Pen(session, locked)
+    append_failure(pen, lease.run, error, checkpoint_id, partial)
+    return pen.write()
+
+
+def append_failure(
+    pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = ""
+) -> None:
+    """Below the lock: the run's end, its checkpoint and its event; the thread is freed."""
+    locked, message = pen.locked, str(error)
+    calls = ToolCall.objects.using(pen.session.alias).filter(thread=locked.id, run=run.id)
+    calls.filter(status=ToolCall.Status.RUNNING).update(status=ToolCall.Status.UNKNOWN)
+    void_approvals(pen)
+    Run.check_transition(run.status, Run.Status.FAILED)
+    pen.checkpoint("failure", "failed", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
+    pen.update(
+        Run,
+        run.id,
+        status=Run.Status.FAILED,
+        error_code=error.code,
+        error_message=message,
+        completed_at=locked.now,
+    )
+    details = {"code": error.code, "error": message, **({"partial": partial} if partial else {})}
+    pen.event("error", run, parent=run.id, details=details)
+    free(pen, Thread.Status.FAILED)
+    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
+
+
+@write
+def release(session: Session, thread_id: UUID, worker: UUID, fence: int) -> bool:
+    """Let a thread go without saying anything: its run is interrupted. Only under one's own fence."""
+    locked = lock(session, thread_id)
+    if locked is None or (locked.holder, locked.fence) != (worker, fence):
+        return False
+    session.update(Thread, thread_id, holder=None)
+    return True

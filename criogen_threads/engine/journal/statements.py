@@ -1,0 +1,255 @@
+"""Statements compiled once from the models, and the one transaction that a save is.
+
+Django's ORM builds its SQL anew at each call, which costs more than the database does. Here a queryset is
+compiled once for each database, its values left open, and then only executed. No table or column is named
+twice: the models are the only place.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import connections, router, transaction
+from django.db.models import Expression, sql
+from django.db.models.constants import OnConflict
+from django.db.models.expressions import DatabaseDefault
+
+from criogen_threads.conf import settings
+from criogen_threads.models import Thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.models import Field, Model, QuerySet
+    from django.dispatch import Signal
+
+    AnyField = Field[Any, Any]
+
+M = TypeVar("M", bound="Model")
+
+
+class Bind(Expression):
+    """A value of a statement that is given when it runs."""
+
+    def __init__(self, name: str, field: AnyField) -> None:
+        super().__init__(output_field=field)
+        self.name = name
+
+    def as_sql(self, *_: Any, **__: Any) -> tuple[str, list[Bind]]:
+        return "%s", [self]
+
+
+def bind(model: type[Model], field: str, name: str = "") -> Any:
+    """An open value with the type of a model's field, called like the field unless named otherwise."""
+    return Bind(name or field, model._meta.get_field(field))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL with open values, for one database."""
+
+    text: str
+    params: tuple[Any, ...]
+    read: Callable[[Any], list[Any]] = list
+
+    def values(self, connection: BaseDatabaseWrapper, binds: dict[str, Any]) -> list[Any]:
+        return [
+            param.output_field.get_db_prep_save(binds[param.name], connection)
+            if isinstance(param, Bind)
+            else param
+            for param in self.params
+        ]
+
+
+class Select:
+    """A query with named columns and open values, compiled when first used on a database."""
+
+    def __init__(self, build: Callable[[BaseDatabaseWrapper], QuerySet[Any, Any]]) -> None:
+        self.build = build
+        self.compiled: dict[str, Statement] = {}
+
+    def statement(self, connection: BaseDatabaseWrapper) -> Statement:
+        if connection.alias not in self.compiled:
+            self.compiled[connection.alias] = _compile_select(self.build(connection), connection)
+        return self.compiled[connection.alias]
+
+
+def _compile_select(queryset: QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Statement:
+    query = queryset.query
+    names = [*query.extra_select, *query.values_select, *query.annotation_select]
+    row_type = namedtuple("Row", [name.replace("__", "_") for name in names])  # type: ignore[misc]  # noqa: PYI024
+    compiler = query.get_compiler(connection=connection)
+    text, params = compiler.as_sql()
+    converters = compiler.get_converters([column for column, _, _ in compiler.select])
+
+    def read(rows: Any) -> list[Any]:
+        if converters:
+            rows = compiler.apply_converters(rows, converters)
+        return [row_type(*row) for row in rows]
+
+    return Statement(text, tuple(params), read)
+
+
+def _given(row: Model) -> tuple[AnyField, ...]:
+    """The columns that a row brings; the others have their default in the database."""
+    fields = row._meta.concrete_fields
+    return tuple(field for field in fields if not isinstance(getattr(row, field.attname), DatabaseDefault))
+
+
+@cache
+def _insert(
+    alias: str, model: type[Model], fields: tuple[AnyField, ...], count: int, ignore: bool
+) -> Statement:
+    rows = [
+        model(**{field.attname: Bind(f"{number}.{field.attname}", field) for field in fields})
+        for number in range(count)
+    ]
+    query = sql.InsertQuery(model, on_conflict=OnConflict.IGNORE if ignore else None)
+    query.insert_values(fields, rows, raw=True)
+    [(text, params)] = query.get_compiler(using=alias).as_sql()
+    return Statement(text, tuple(params))
+
+
+@cache
+def _update(alias: str, model: type[Model], columns: tuple[str, ...]) -> Statement:
+    queryset = model._base_manager.filter(pk=bind(model, model._meta.pk.name, "pk"))  # type: ignore[union-attr]
+    query = queryset.query.chain(sql.UpdateQuery)
+    query.add_update_values({name: bind(model, name) for name in columns})
+    text, params = query.get_compiler(using=alias).as_sql()
+    return Statement(text, tuple(params))
+
+
+class AlreadyWritten(Exception):  # noqa: N818 (not an error: the write has succeeded before)
+    """The write that is being repeated took effect the first time."""
+
+
+class Session:
+    """One open transaction: executes compiled statements on its connection.
+
+    Args:
+        connection: The connection that the transaction is open on.
+        earlier: The session of the attempt that this one repeats.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper, earlier: Session | None = None) -> None:
+        self.connection = connection
+        self.alias = connection.alias
+        self.proof: tuple[type[Model], Any] | None = earlier.proof if earlier else None
+        self.outbox: list[tuple[Signal, dict[str, Any]]] = earlier.outbox if earlier else []
+        self.repeats = earlier is not None
+        self.finished = False
+
+    def refuse_repetition(self) -> None:
+        """Below the lock: stop when an earlier attempt at this write, whose answer was lost, took effect.
+
+        Raises:
+            AlreadyWritten: It did.
+        """
+        if self.repeats and self._proven():
+            raise AlreadyWritten
+        self.outbox = []
+
+    def took_effect(self) -> bool:
+        """Whether this transaction was committed although leaving it raised: a hook of on_commit may fail."""
+        connection = self.connection
+        return self.finished and connection.is_usable() and not connection.in_atomic_block and self._proven()
+
+    def lost(self, error: Exception) -> bool:
+        """Whether this error ended the transaction; another database of the site may have raised it."""
+        return getattr(error.__cause__, "sqlstate", None) is not None or not self.connection.is_usable()
+
+    def _proven(self) -> bool:
+        if self.proof is None:
+            return False
+        model, pk = self.proof
+        return model._base_manager.using(self.alias).filter(pk=pk).exists()
+
+    def tell(self, signal: Signal, **facts: Any) -> None:
+        """Send a signal once this transaction is committed."""
+        self.outbox.append((signal, facts))
+
+    def announce(self) -> None:
+        """Send what the committed transaction had to tell; a receiver that fails is logged, no more."""
+        for signal, facts in self.outbox:
+            signal.send_robust(sender=Thread, **facts)
+
+    def rows(self, select: Select, **binds: Any) -> list[Any]:
+        return self.together(select, **binds)[0]
+
+    def together(self, *selects: Select, **binds: Any) -> list[list[Any]]:
+        """The rows of several queries with the same values, asked one after the other in one round trip."""
+        statements = [select.statement(self.connection) for select in selects]
+        with ExitStack() as stack:
+            stack.enter_context(self.pipelined())
+            cursors = [stack.enter_context(self.connection.cursor()) for _ in statements]
+            for cursor, statement in zip(cursors, statements, strict=True):
+                cursor.execute(statement.text, statement.values(self.connection, binds))
+            return [
+                statement.read(cursor.fetchall())
+                for cursor, statement in zip(cursors, statements, strict=True)
+            ]
+
+    def row(self, select: Select, **binds: Any) -> Any:
+        """The first row, or None."""
+        return next(iter(self.rows(select, **binds)), None)
+
+    def insert(self, rows: Sequence[Model], *, ignore_conflicts: bool = False) -> None:
+        """Insert rows of one model in one statement."""
+        if not rows:
+            return
+        self.proof = (type(rows[0]), rows[0].pk)
+        fields = _given(rows[0])
+        statement = _insert(self.alias, type(rows[0]), fields, len(rows), ignore_conflicts)
+        self._execute(
+            statement,
+            {
+                f"{number}.{field.attname}": getattr(row, field.attname)
+                for number, row in enumerate(rows)
+                for field in fields
+            },
+        )
+
+    def update(self, model: type[Model], pk: Any, **values: Any) -> None:
+        """Set columns of one row."""
+        self._execute(_update(self.alias, model, tuple(sorted(values))), {"pk": pk, **values})
+
+    def _execute(self, statement: Statement, binds: dict[str, Any]) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement.text, statement.values(self.connection, binds))
+
+    @contextmanager
+    def pipelined(self) -> Iterator[None]:
+        """Send the statements of this block together, where the database can; their errors come at its end."""
+        with self.connection.wrap_database_errors, _pipeline(self.connection):
+            yield
+
+
+def _pipeline(connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
+    if connection.vendor != "postgresql":
+        return nullcontext()
+    from psycopg import Connection, Pipeline
+
+    connection.ensure_connection()
+    raw = connection.connection
+    if isinstance(raw, Connection) and Pipeline.is_supported():
+        return raw.pipeline()
+    return nullcontext()
+
+
+def database() -> str:
+    """The alias of the database that holds the rows."""
+    return router.db_for_write(Thread)
+
+
+@contextmanager
+def transaction_session(earlier: Session | None = None) -> Iterator[Session]:
+    """A transaction of its own, never part of another: a save is committed when this block ends."""
+    alias = database()
+    with transaction.atomic(using=alias, durable=not settings.IN_CALLING_THREAD):
+        yield Session(connections[alias], earlier)

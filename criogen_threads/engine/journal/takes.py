@@ -1,0 +1,188 @@
+"""Taking a thread: to start a turn, to start a queued one, to continue an unfinished one.
+
+Each is one short transaction below the thread's lock. Taking changes who holds the thread and what its rows
+mean from now on (the preamble); the loop does the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors
+from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal.leaving import expire_approvals, has_expired, leave_open_calls, leave_run
+from criogen_threads.engine.journal.pen import Pen, lock, lock_key
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.models import Checkpoint, Run, Thread, ToolCall
+from criogen_threads.signals import run_started
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from criogen_threads.engine.journal.pen import Locked, Saved
+    from criogen_threads.engine.journal.statements import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write one run: good until another takes the thread under a higher fence."""
+
+    thread_id: UUID
+    key: str
+    worker: UUID
+    fence: int
+    run: Run
+    state: dict[str, Any]
+    saved: Saved
+    tail: UUID | None
+    step: int
+    ephemeral: bool = False
+
+
+def refuse_unfinished(session: Session, locked: Locked) -> None:
+    """Refuse a new turn on a thread whose last one waits for a person or never finished.
+
+    Raises:
+        ThreadInterruptedError: ``thread_interrupted``.
+        ThreadSuspendedError: ``thread_suspended``, unless an approval has expired: that turn is left.
+    """
+    if locked.interrupted:
+        raise errors.ThreadInterruptedError
+    if locked.status == Thread.Status.SUSPENDED and not has_expired(session, locked):
+        raise errors.ThreadSuspendedError
+
+
+def start(pen: Pen, run: Run, checkpoint_id: UUID, worker: UUID) -> Lease:
+    """Begin a turn on a free thread: its message, its input checkpoint and the lease, in one commit."""
+    locked = pen.locked
+    if locked.status == Thread.Status.SUSPENDED:
+        leave_run(pen, errors.ApprovalExpiredError)
+    if locked.head_status not in (None, Checkpoint.Status.COMPLETED):
+        leave_open_calls(pen)
+    state = {**locked.state, **run.state} if run.state else None
+    message = pen.message("user", run.input, run_id=run.id, agent=run.agent)
+    pen.checkpoint("input", "in_progress", id=checkpoint_id, run_id=run.id, step=0, state=state)
+    pen.event("run_start", run)
+    pen.event("message", run, parent=run.id, message_id=message.id)
+    pen.event("agent_start", run, id=run.id, message_id=message.id)  # the run's other events hang below it
+    if state is not None:
+        pen.thread(state=state)
+    return _hold(pen, run, worker, locked.state if state is None else state, step=0)
+
+
+def _hold(pen: Pen, run: Run, worker: UUID, state: dict[str, Any], step: int) -> Lease:
+    """Name the holder, and put everything down."""
+    locked = pen.locked
+    fence = locked.fence + 1
+    pen.thread(status=Thread.Status.RUNNING, holder=worker, fence=fence, cancel_mark=None, current_run=run.id)
+    pen.tell(run_started, run_id=run.id, agent=run.agent, attempt=run.attempt)
+    saved = pen.write()
+    return Lease(locked.id, locked.key, worker, fence, run, state, saved, pen.tail, step, locked.ephemeral)
+
+
+@write
+def start_queued(session: Session, run_id: UUID, checkpoint_id: UUID, worker: UUID) -> Lease | None:
+    """Start a queued run if it is first in line and the thread is free; None while it is not.
+
+    Raises:
+        RunNotFoundError: ``run_not_found``: it is not in line any more.
+        ThreadInterruptedError, ThreadSuspendedError: Somebody has to see to the thread first.
+    """
+    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
+    thread_id = queued.values_list("thread", flat=True).first()
+    locked = lock(session, thread_id) if thread_id else None
+    run = queued.first()
+    if run is None or locked is None:
+        raise errors.RunNotFoundError
+    lines.purge(session, locked.id, but=run_id)
+    if locked.held or locked.due or lines.place(session, locked.id)[1] != run_id:
+        return None
+    refuse_unfinished(session, locked)
+    return start(_opened(session, locked, run), run, checkpoint_id, worker)
+
+
+def _opened(session: Session, locked: Locked, run: Run) -> Pen:
+    """A pen that takes a stored run to in progress."""
+    if run.status != Run.Status.IN_PROGRESS:
+        Run.check_transition(run.status, Run.Status.IN_PROGRESS)
+    run.status = Run.Status.IN_PROGRESS
+    run.started_at = run.started_at or locked.now
+    run.waiter = run.wait_until = run.completed_at = None
+    run.error_code = run.error_message = ""
+    columns = (
+        "status", "started_at", "waiter", "wait_until", "completed_at", "error_code", "error_message", "attempt",
+        "first_step", "first_tokens",
+    )  # fmt: skip
+    pen = Pen(session, locked)
+    pen.update(Run, run.id, **{name: getattr(run, name) for name in columns})
+    return pen
+
+
+@write
+def retry(
+    session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: Any = None, due_only: bool = False
+) -> Lease | None:
+    """Take a thread to continue its failed, interrupted or fully answered run; None while somebody holds it.
+
+    Args:
+        run_id: The id of the new run, should this thread stand at a fork.
+        due_only: Continue a fully answered run and nothing else.
+
+    Raises:
+        ResumeInvalidError: ``resume_invalid``: there is nothing to retry.
+        ThreadSuspendedError: ``thread_suspended``: an approval still waits.
+    """
+    locked = lock_key(session, key)
+    if locked is None or locked.head_id is None:
+        raise errors.ResumeInvalidError("this thread has no run yet")
+    if locked.held:
+        return None
+    expire_approvals(session, locked)
+    if locked.status == Thread.Status.SUSPENDED and locked.pending:
+        raise errors.ThreadSuspendedError
+    if due_only and not locked.due:
+        raise errors.ResumeInvalidError("no answered approval waits to be taken up")
+    if locked.current_run_id is None:
+        return _fork(session, locked, worker, run_id, actor_id)
+    run = Run.objects.using(session.alias).get(pk=locked.current_run_id)
+    if run.status == Run.Status.COMPLETED:
+        raise errors.ResumeInvalidError("the last run is complete")
+    return _reopen(session, locked, run, worker)
+
+
+def _reopen(session: Session, locked: Locked, run: Run, worker: UUID) -> Lease:
+    """Continue the current run. A call that had started has an unknown outcome from now on."""
+    if not locked.due:
+        run.attempt += 1
+        run.first_step, run.first_tokens = locked.step or 0, run.tokens
+    pen = _opened(session, locked, run)
+    running = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, status="running")
+    running.update(status=ToolCall.Status.UNKNOWN)
+    pen.event("run_start", run, parent=run.id, details={"attempt": run.attempt})
+    return _hold(pen, run, worker, locked.state, locked.step or 0)
+
+
+def _fork(session: Session, locked: Locked, worker: UUID, run_id: UUID, actor_id: Any) -> Lease:
+    """Go on from a rewound checkpoint in the middle of a run: a new run, which names the old one."""
+    if locked.head_status == Checkpoint.Status.COMPLETED:
+        raise errors.ResumeInvalidError("the conversation is complete at this checkpoint")
+    origin = Run.objects.using(session.alias).get(pk=locked.head_run_id)
+    pen = Pen(session, locked)
+    run = pen.run(
+        Run(
+            id=run_id,
+            thread_id=locked.id,
+            number=lines.place(session, locked.id)[0],
+            status=Run.Status.IN_PROGRESS,
+            agent=origin.agent,
+            actor_id=origin.actor_id if actor_id is None else actor_id,
+            locale=origin.locale,
+            forked_from_id=origin.id,
+            first_step=locked.step or 0,
+            started_at=locked.now,
+        )
+    )
+    pen.event("run_start", run)
+    pen.event("agent_start", run, id=run.id, message_id=locked.message_id)
+    return _hold(pen, run, worker, locked.state, locked.step or 0)

@@ -1,0 +1,118 @@
+"""How every write of the journal runs: one transaction, repeated when the connection is lost, then the signals."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from django.db import InterfaceError, OperationalError, connections
+
+from criogen_threads.conf import settings
+from criogen_threads.engine.journal.statements import AlreadyWritten, Session, database, transaction_session
+from criogen_threads.errors import DatabaseUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger("criogen_threads")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+MOST_CONFLICTS = 5
+
+_CONNECTION_CLASSES = ("08", "53", "57")  # connection lost, no resources, server stopping
+_CONFLICT_CLASS = "40"  # deadlock, serialization failure
+_CANCELLED = "57014"
+_IDLE_TOO_LONG = "25P03"
+
+
+def write(function: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
+    """Make a function one transaction of the journal.
+
+    A write whose connection is lost is repeated with the same ids for ``DATABASE_RETRY_SECONDS``. Whether a
+    COMMIT without an answer took effect is asked below the thread's lock, so that nothing is written twice.
+
+    Raises:
+        DatabaseUnavailableError: ``database_unavailable``: it did not come back in time.
+    """
+
+    @wraps(function)
+    def writing(*args: P.args, **kwargs: P.kwargs) -> T:
+        patience = Patience()
+        session: Session | None = None
+        while True:
+            try:
+                with transaction_session(session) as session:
+                    result = function(session, *args, **kwargs)
+                    session.finished = True
+                break
+            except AlreadyWritten:
+                break  # the attempt whose COMMIT got no answer had succeeded: its result stands
+            except Exception as error:
+                if session is not None and session.took_effect():
+                    logger.exception("A hook failed after its commit")
+                    break
+                if settings.IN_CALLING_THREAD or not is_passing(error):
+                    raise
+                connections[database()].close()
+                patience.wait(error)
+        session.announce()
+        return result
+
+    return writing
+
+
+class Patience:
+    """How long a write is repeated: for a time while the database is away, a few times after a conflict."""
+
+    def __init__(self) -> None:
+        self.deadline = time.monotonic() + settings.DATABASE_RETRY_SECONDS
+        self.pause = FIRST_PAUSE
+        self.conflicts = 0
+
+    def wait(self, error: Exception) -> None:
+        """Pause before the next attempt.
+
+        Raises:
+            DatabaseUnavailableError: ``database_unavailable``: there should be none.
+        """
+        if is_conflict(error):
+            self.conflicts += 1
+            exhausted = self.conflicts > MOST_CONFLICTS
+        else:
+            exhausted = time.monotonic() + self.pause > self.deadline
+        if exhausted:
+            raise DatabaseUnavailableError from error
+        time.sleep(self.pause)  # no connection is held here
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same transaction may succeed when it is tried again."""
+    if isinstance(error, InterfaceError):
+        return True
+    if not isinstance(error, OperationalError):
+        return False
+    state = _sqlstate(error)
+    if state is None:
+        return connections[database()].vendor != "sqlite" or "locked" in str(error)
+    return (
+        is_conflict(error)
+        or state == _IDLE_TOO_LONG
+        or state[:2] in _CONNECTION_CLASSES
+        and state != _CANCELLED
+    )
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether the transaction was the victim of a deadlock or of another transaction."""
+    return (_sqlstate(error) or "").startswith(_CONFLICT_CLASS)
+
+
+def _sqlstate(error: Exception) -> str | None:
+    return getattr(error.__cause__, "sqlstate", None)

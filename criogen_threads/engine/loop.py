@@ -1,0 +1,332 @@
+"""The loop: read the rows, decide the next action, act, save, and round again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from criogen_threads import errors
+from criogen_threads.engine import lease as leases
+from criogen_threads.engine.asking import Request
+from criogen_threads.engine.calling import Caller
+from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal import saves
+from criogen_threads.engine.listening import saved_events
+from criogen_threads.engine.planning import Planner
+from criogen_threads.engine.threads import in_database, in_tool_thread
+from criogen_threads.engine.transcript import (
+    Action, AskModel, Fail, Finish, Plan, RunTools, Settle, Suspend, next_action, result_block,
+)  # fmt: skip
+from criogen_threads.ids import new_id
+from criogen_threads.models import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+    from uuid import UUID
+
+    from criogen_threads.agents import Agent
+    from criogen_threads.backends.base import ModelAnswer
+    from criogen_threads.engine.journal.pen import Saved
+    from criogen_threads.engine.journal.takes import Lease
+    from criogen_threads.engine.listening import Listener
+    from criogen_threads.engine.transcript import OpenCall
+
+logger = logging.getLogger("criogen_threads")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a run has come to rest: completed, or suspended."""
+
+    status: str
+    conversation: Conversation
+
+
+class Runner:
+    """One run, from the moment its thread is taken until it completes, suspends or fails.
+
+    Args:
+        agent: Who answers.
+        lease: The right to write the run.
+        actor: The user whose turn it is, or None.
+        listener: Hears live pieces and saved events.
+    """
+
+    def __init__(
+        self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None
+    ) -> None:
+        self.agent = agent
+        self.lease = lease
+        self.listener = listener
+        self.thread_id, self.run_id = lease.thread_id, lease.run.id
+        self.conversation = Conversation()
+        self.planner = Planner(agent, lease, actor)
+        self.usage: dict[str, Any] = dict(lease.run.usage)
+        self.step = lease.step
+        self.starts: dict[UUID, UUID] = {}  # the event of each call's start
+        self.partial = ""
+        self.stopped: errors.CriogenError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._timers: list[asyncio.TimerHandle] = []
+
+    # The life of a run -----------------------------------------------------------------------------------------
+
+    async def run(self) -> Ended:
+        """Run to the end.
+
+        Returns:
+            Where it came to rest; it is saved.
+
+        Raises:
+            CriogenError: Why it failed. The failure is saved, unless the lease or the database was lost.
+        """
+        worker = leases.current()
+        worker.runs[self.thread_id] = self
+        self._watch(worker)
+        try:
+            return await self._to_its_end()
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+            worker.runs.pop(self.thread_id, None)
+
+    async def _to_its_end(self) -> Ended:
+        try:
+            self._tell(self.lease.saved)
+            self.conversation = await in_database(Conversation.read, self.lease.tail)
+            return await self._rounds()
+        except (errors.LeaseLostError, errors.ShuttingDownError, errors.DatabaseUnavailableError):
+            raise  # what cannot or may not be saved is left to whoever takes the thread next
+        except errors.CriogenError as error:
+            await self._fail(error)
+            raise
+        except asyncio.CancelledError:
+            error = self.stopped or errors.RunCancelledError()
+            if isinstance(error, errors.LeaseLostError | errors.ShuttingDownError):
+                raise error from None
+            await self._fail(error)
+            if self.stopped:
+                raise error from None
+            raise
+        except Exception as cause:
+            logger.exception("The run %s failed", self.run_id)
+            error = errors.InternalError()
+            await self._fail(error)
+            raise error from cause
+
+    async def _rounds(self) -> Ended:
+        while True:
+            action = await self._next()
+            logger.debug("run %s: %s", self.run_id, type(action).__name__)
+            match action:
+                case AskModel():
+                    if await self._ask_model():
+                        return Ended("completed", self.conversation)
+                case Plan(calls):
+                    planned = await in_tool_thread(self.planner.plan_again, self.conversation, calls)
+                    self._add(await in_database(saves.plan, self.lease, planned))
+                case Settle():
+                    await self._settle(action)
+                case RunTools(calls):
+                    await self._run_tools(calls)
+                case Suspend():
+                    if await self._suspend():
+                        return Ended("suspended", self.conversation)
+                case Finish():
+                    self._add(await in_database(saves.finish, self.lease, new_id()))
+                    return Ended("completed", self.conversation)
+                case Fail(code, message):
+                    raise errors.error_class(code)(message)
+
+    async def _next(self) -> Action:
+        """The next action on the rows as they are now; validating arguments may take a moment, so in a thread."""
+        self._heed()
+        over_limit = self._over_limit()
+        if not self.conversation.asked():
+            return next_action(self.conversation.tail, (), over_limit=over_limit)
+        open_calls = await in_tool_thread(self.planner.open_calls, self.conversation)
+        return next_action(self.conversation.tail, open_calls, over_limit=over_limit)
+
+    # Acting ------------------------------------------------------------------------------------------------------
+
+    async def _ask_model(self) -> bool:
+        """One answer, saved with its calls; True when it completes the run."""
+        request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
+        answer = await request.send()
+        planned = await in_tool_thread(self.planner.plan_answer, answer, request.message_id, self.step + 1)
+        self._count(answer)
+        saved = await in_database(
+            saves.answer, self.lease, answer, planned, self.usage,
+            finishes=not planned, message_id=request.message_id, checkpoint_id=new_id(),
+        )  # fmt: skip
+        self.partial = ""
+        self.step += 1
+        self._add(saved)
+        return not planned
+
+    async def _settle(self, action: Settle) -> None:
+        """Write the results of calls that will not run."""
+        results = [
+            saves.Result(
+                call, self._block(call, outcome.text, is_error=True), self._settled_as(call), ran=False
+            )
+            for outcome in action.outcomes
+            for call in [self._row(outcome.call)]
+        ]
+        await self.save_results(results)
+
+    def _settled_as(self, call: ToolCall) -> str:
+        """A rejected, expired or unknown call stays that; one that never could run is an error."""
+        return ToolCall.Status.ERROR if call.status == ToolCall.Status.READY else call.status
+
+    async def _run_tools(self, calls: Sequence[OpenCall]) -> None:
+        """Run calls side by side, atomic ones one after the other; each result is saved as it arrives."""
+        rows = [self._row(call) for call in calls]
+        caller = Caller(self)
+        beginning = [
+            row for row in rows if row.status != ToolCall.Status.RUNNING and not caller.is_atomic(row)
+        ]
+        if beginning:
+            self._add(await in_database(saves.begin_calls, self.lease, beginning))
+            for row in beginning:
+                row.status, row.started_at = (
+                    ToolCall.Status.RUNNING,
+                    row.started_at or self.lease.run.started_at,
+                )
+        plain = [caller.run(row) for row in rows if not caller.is_atomic(row)]
+        atomic = caller.run_atomic([row for row in rows if caller.is_atomic(row)])
+        await self._together([*plain, atomic])
+
+    async def _suspend(self) -> bool:
+        """Free the thread while people think; False when an answer has come meanwhile."""
+        if self.lease.ephemeral:
+            raise errors.ApprovalRequiredError
+        saved = await in_database(saves.suspend, self.lease, new_id())
+        if saved is None:
+            self.conversation = await in_database(Conversation.read, self.conversation.messages[-1].id)
+            return False
+        self._add(saved)
+        return True
+
+    async def save_results(self, results: Sequence[saves.Result]) -> None:
+        """Save results in one checkpoint."""
+        self.settled(results, await in_database(saves.results, self.lease, results, new_id()))
+
+    def settled(self, results: Sequence[saves.Result], saved: Saved) -> None:
+        """Note that results are saved."""
+        for result in results:
+            result.call.result_id, result.call.status = result.message_id, result.status
+        self._add(saved)
+
+    async def _fail(self, error: errors.CriogenError) -> None:
+        self._tell(await in_database(saves.fail, self.lease, error, new_id(), self.partial))
+
+    # Being stopped ---------------------------------------------------------------------------------------------
+
+    def stop(self, error: errors.CriogenError) -> None:
+        """End the run with this error as soon as it can be; called from any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop, error)
+
+    def _stop(self, error: errors.CriogenError) -> None:
+        if self.stopped is None:
+            self.stopped = error
+            for task in self._tasks:
+                task.cancel()
+
+    def _heed(self) -> None:
+        if self.stopped is not None:
+            raise self.stopped
+        if not leases.current().alive:
+            raise errors.LeaseLostError
+
+    async def interruptible(self, work: Awaitable[T]) -> T:
+        """Wait for a model or a tool, which a stop of the run ends."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        try:
+            self._heed()
+            return await task
+        except asyncio.CancelledError:
+            if self.stopped is not None:
+                raise self.stopped from None
+            raise
+        finally:
+            self._tasks.discard(task)
+            await _ended(task)
+
+    async def _together(self, works: Sequence[Awaitable[None]]) -> None:
+        """Do several things side by side; the first that fails ends the others."""
+        tasks = [asyncio.ensure_future(work) for work in works]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                await _ended(task)
+
+    def _watch(self, worker: leases.Worker) -> None:
+        """Stop when the lease has run out, watched outside the beating thread, which may hang."""
+
+        def look() -> None:
+            if not worker.alive:
+                self._stop(errors.LeaseLostError())
+            elif worker.deadline != float("inf"):
+                self._timers[0] = self._loop.call_later(max(0.05, worker.deadline - time.monotonic()), look)
+
+        self._timers.append(self._loop.call_soon(look))  # type: ignore[arg-type]
+        if self.agent.max_seconds is not None:
+            error = errors.LimitReachedError(f"the run took longer than {self.agent.max_seconds} seconds")
+            self._timers.append(self._loop.call_later(self.agent.max_seconds, self._stop, error))
+
+    # Keeping count -----------------------------------------------------------------------------------------------
+
+    def _over_limit(self) -> str:
+        run, agent = self.lease.run, self.agent
+        if self.step - run.first_step >= agent.max_steps:
+            return f"the run took {agent.max_steps} steps"
+        tokens = self.usage.get("input_tokens", 0) + self.usage.get("output_tokens", 0) - run.first_tokens
+        if agent.max_tokens is not None and tokens >= agent.max_tokens:
+            return f"the run took {tokens} of {agent.max_tokens} tokens"
+        return ""
+
+    def _count(self, answer: ModelAnswer) -> None:
+        for name, value in (
+            ("input_tokens", answer.usage.input_tokens), ("output_tokens", answer.usage.output_tokens), ("requests", 1),
+            *answer.usage.details.items(),
+        ):  # fmt: skip
+            self.usage[name] = self.usage.get(name, 0) + value
+
+    def _row(self, call: OpenCall) -> ToolCall:
+        return next(row for row in self.conversation.calls if row.id == call.row)
+
+    def _block(self, call: ToolCall, content: Any, *, is_error: bool) -> dict[str, Any]:
+        asked = self.conversation.asked()[call.index]
+        return result_block(asked["id"], asked["name"], content, is_error=is_error)
+
+    def _add(self, saved: Saved) -> None:
+        self.conversation.add(saved.messages, saved.calls)
+        self.starts.update({e.tool_call_id: e.id for e in saved.events if e.type == "tool_start"})
+        self._tell(saved)
+
+    def _tell(self, saved: Saved) -> None:
+        if self.listener is not None:
+            for event in saved_events(saved, {call.id: call for call in self.conversation.calls}):
+                self.listener(event)
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Pass a live piece on."""
+        if self.listener is not None:
+            self.listener(event)
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Cancel a task and wait until it has really ended."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,155 @@
+"""Tool calls as the agent of today sees them: which can run, which need a person, which cannot run at all.
+
+Runs a site's code (approval functions, validators): call it in a tool thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import payload
+from criogen_threads.agents import InvalidArguments, ToolContext
+from criogen_threads.engine import transcript
+from criogen_threads.engine.journal.calls import Planned
+from criogen_threads.engine.transcript import NEW, OpenCall
+from criogen_threads.ids import new_id
+from criogen_threads.models import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from criogen_threads.agents import Agent, Tool
+    from criogen_threads.backends.base import ModelAnswer
+    from criogen_threads.engine.conversation import Conversation
+    from criogen_threads.engine.journal.takes import Lease
+
+logger = logging.getLogger("criogen_threads")
+
+
+class Planner:
+    """Judges the calls of one run."""
+
+    def __init__(self, agent: Agent, lease: Lease, actor: Any) -> None:
+        self.agent = agent
+        self.lease = lease
+        self.actor = actor
+
+    def context(self, call: ToolCall | None = None) -> ToolContext:
+        """What a tool, or the agent's instructions, are told."""
+        lease, run = self.lease, self.lease.run
+        return ToolContext(
+            thread=lease.key,
+            thread_id=lease.thread_id,
+            run_id=run.id,
+            agent=run.agent,
+            actor=self.actor,
+            locale=run.locale,
+            state=lease.state,
+            call_id=call.id if call else None,
+            idempotency_key=f"{run.id}:{call.step}:{call.index}" if call else "",
+            try_number=call.try_number if call else 1,
+        )
+
+    def open_calls(self, conversation: Conversation) -> list[OpenCall]:
+        """The open calls of a conversation, each judged by its newest row in this run."""
+        newest = conversation.newest(self.lease.run.id)
+        asked = conversation.asked()
+        return [self._judge(index, asked[index], newest.get(index)) for index in conversation.open_indexes()]
+
+    def _judge(self, index: int, asked: dict[str, Any], row: ToolCall | None) -> OpenCall:
+        tool = self.agent.tools.get(asked["name"])
+        return OpenCall(
+            index=index,
+            status=row.status if row else NEW,
+            on_crash=tool.on_crash if tool else "report",
+            problem=self._problem(
+                tool, asked["name"], row.effective_arguments if row else asked["arguments"]
+            ),
+            reason=row.reason if row else "",
+            row=row.id if row else None,
+        )
+
+    def _problem(self, tool: Tool | None, name: str, arguments: Any) -> str:
+        """Why a call cannot run, in words for the model; "" when it can."""
+        if tool is None:
+            known = ", ".join(self.agent.tools) or "none"
+            return f"There is no tool named {name[:100]!r}. The tools are: {known}."
+        try:
+            tool.validate(arguments)
+        except InvalidArguments as problem:
+            return str(problem)
+        return ""
+
+    def plan_answer(self, answer: ModelAnswer, message_id: UUID, step: int) -> list[Planned]:
+        """A row for each call of a fresh answer. Where all can go on at once, those that can are running."""
+        asked = transcript.tool_calls(answer.content)
+        planned = [
+            self._plan(index, call, message_id=message_id, step=step) for index, call in enumerate(asked)
+        ]
+        if not any(
+            self._problem(self.agent.tools.get(call["name"]), call["name"], call["arguments"])
+            for call in asked
+        ):
+            for plan in planned:
+                if plan.call.status == ToolCall.Status.READY and not self.agent.tools[plan.call.name].atomic:
+                    plan.call.status = ToolCall.Status.RUNNING
+        return planned
+
+    def plan_again(self, conversation: Conversation, calls: Sequence[OpenCall]) -> list[Planned]:
+        """A new row for calls that a fork, a void approval or a crash left without a valid one."""
+        answer = conversation.last_answer
+        if answer is None:
+            return []
+        newest = conversation.newest(self.lease.run.id)
+        asked = conversation.asked()
+        return [
+            self._plan(
+                call.index, asked[call.index], message_id=answer.id, step=self.lease.step,
+                before=newest.get(call.index), ask=call.status == "unknown",
+            )
+            for call in calls
+        ]  # fmt: skip
+
+    def _plan(
+        self, index: int, asked: dict[str, Any], *, message_id: UUID, step: int, before: ToolCall | None = None,
+        ask: bool = False,
+    ) -> Planned:  # fmt: skip
+        """One row: ready, or waiting for whoever must agree (``ask``: a person, whatever the tool says)."""
+        lease = self.lease
+        call = ToolCall(
+            id=new_id(),
+            thread_id=lease.thread_id,
+            run_id=lease.run.id,
+            message_id=message_id,
+            step=before.step if before else step,
+            index=index,
+            try_number=before.try_number + 1 if before else 1,
+            call_id=_short(asked["id"], 200),
+            name=_short(asked["name"], 100),
+            arguments=asked["arguments"],
+            arguments_digest=payload.digest(asked["arguments"]),
+        )
+        tool = self.agent.tools.get(asked["name"])
+        if tool is None or self._problem(tool, asked["name"], asked["arguments"]):
+            return Planned(call)
+        call.approver = self._approver(tool, call) or ("staff" if ask else "")
+        if not call.approver:
+            return Planned(call)
+        call.status = ToolCall.Status.AWAITING_APPROVAL
+        return Planned(call, None if tool.expires_in is None else timedelta(seconds=tool.expires_in))
+
+    def _approver(self, tool: Tool, call: ToolCall) -> str:
+        """Who must agree. A function that fails cannot have allowed the call: staff decide."""
+        try:
+            return tool.needs_approval(self.context(call), tool.validate(call.arguments))
+        except Exception:
+            logger.exception("The approval function of the tool %s failed; staff are asked", tool.name)
+            return "staff"
+
+
+def _short(text: str, length: int) -> str:
+    """What a column can hold of a name that a model made up."""
+    return text.replace("\0", "")[:length]

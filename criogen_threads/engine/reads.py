@@ -1,0 +1,126 @@
+"""What is read of a thread, each function one short visit to the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count
+
+from criogen_threads.engine.journal import branches
+from criogen_threads.engine.journal.statements import database
+from criogen_threads.engine.views import (
+    approval_view,
+    checkpoint_view,
+    event_view,
+    message_view,
+    milliseconds,
+    run_view,
+)
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+def thread(key: str) -> Thread | None:
+    return Thread.objects.using(database()).filter(key=key).select_related("head", "current_run").first()
+
+
+def messages(key: str, last: int | None = None) -> list[dict[str, Any]]:
+    """The conversation, oldest first; the ``last`` of it."""
+    found = thread(key)
+    tail = found.head.message_id if found and found.head else None
+    return [message_view(message) for message in branches.messages(tail, last)]
+
+
+def history(key: str, limit: int) -> list[dict[str, Any]]:
+    """The checkpoints from the head back, newest first."""
+    found = thread(key)
+    return [checkpoint_view(c) for c in branches.ancestors(Checkpoint, found.head_id, limit)] if found else []
+
+
+def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
+    """The open approvals of a run, in the order in which they were asked for."""
+    calls = ToolCall.objects.using(database()).filter(
+        thread=thread_id, run=run_id, status="awaiting_approval"
+    )
+    return list(calls.order_by("step", "index"))
+
+
+def run(key: str, run_id: UUID) -> dict[str, Any] | None:
+    found = Run.objects.using(database()).filter(thread__key=key, pk=run_id).first()
+    return None if found is None else _run_view(found)
+
+
+def current_run(key: str) -> dict[str, Any] | None:
+    found = thread(key)
+    return None if found is None or found.current_run is None else _run_view(found.current_run)
+
+
+def _run_view(found: Run) -> dict[str, Any]:
+    waits = found.status == Run.Status.REQUIRES_ACTION
+    return run_view(found, [approval_view(c) for c in pending(found.thread_id, found.pk)] if waits else None)
+
+
+def runs(key: str, last: int | None = None) -> list[dict[str, Any]]:
+    """The runs in their order of arrival; the ``last`` of them."""
+    found = Run.objects.using(database()).filter(thread__key=key).order_by("-number")
+    return [run_view(each) for each in reversed(found if last is None else found[:last])]
+
+
+def events(key: str, **filters: Any) -> list[dict[str, Any]]:
+    """Events in order, all filters and-ed."""
+    found = Event.objects.using(database()).filter(thread__key=key, **filters)
+    return _event_views(list(found.order_by("seq")))
+
+
+def _event_views(found: list[Event]) -> list[dict[str, Any]]:
+    """Events with what they refer to; each row that is referred to is read once, though many events may."""
+    alias = database()
+    said = Message.objects.using(alias).in_bulk({e.message_id for e in found if e.message_id})
+    calls = ToolCall.objects.using(alias).in_bulk({e.tool_call_id for e in found if e.tool_call_id})
+    return [event_view(e, said.get(e.message_id), calls.get(e.tool_call_id)) for e in found]
+
+
+def event_chain(key: str, event_id: UUID) -> list[dict[str, Any]]:
+    """An event and those above it, the root first; empty for an unknown one."""
+    chain: list[Event] = []
+    own = Event.objects.using(database()).filter(thread__key=key)
+    event = own.filter(pk=event_id).first()
+    while event is not None and event not in chain:
+        chain.insert(0, event)
+        event = own.filter(pk=event.parent_id).first() if event.parent_id else None
+    return _event_views(chain)
+
+
+def statistics(key: str) -> dict[str, Any]:
+    """Message count, last activity, the current run's status, and how often each tool was used."""
+    found = thread(key)
+    if found is None:
+        return {"message_count": 0, "last_activity_ms": None, "current_run_status": None, "tool_usage": {}}
+    tail = branches.ancestors(Message, found.head.message_id if found.head else None, 1)
+    completed = Event.objects.using(database()).filter(thread=found.pk, type="tool_complete")
+    names = ToolCall.objects.using(database()).filter(pk__in=completed.values("tool_call"))
+    usage = names.values_list("name").annotate(times=Count("pk")).order_by("name")
+    return {
+        "message_count": tail[0].position if tail else 0,
+        "last_activity_ms": milliseconds(found.last_message_at),
+        "current_run_status": found.current_run.status if found.current_run else None,
+        "tool_usage": dict(usage),
+    }
+
+
+def rest(run_id: UUID) -> tuple[Run, Thread, bool] | None:
+    """A run with its thread, and whether a living process holds that; None when the run is gone."""
+    found = Run.objects.using(database()).filter(pk=run_id).select_related("thread").first()
+    if found is None:
+        return None
+    held = Thread.objects.using(database()).held().filter(pk=found.thread_id).exists()  # type: ignore[attr-defined]
+    return found, found.thread, held
+
+
+def said(found: Run) -> tuple[list[Message], list[ToolCall]]:
+    """The messages of a run and its tool calls."""
+    alias = database()
+    own = Message.objects.using(alias).filter(thread=found.thread_id, run=found.pk).order_by("position")
+    return list(own), list(ToolCall.objects.using(alias).filter(thread=found.thread_id, run=found.pk))

@@ -1,0 +1,42 @@
+"""What a turn gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads.engine import transcript
+from criogen_threads.engine.views import approval_view, message_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from criogen_threads.models import Message, Run, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The outcome of a turn that completed, or that waits for a person.
+
+    ``text`` is that of the last answer, ``messages`` are those of this run (as ``messages()`` gives them),
+    ``pending`` the approvals that it waits for.
+    """
+
+    text: str
+    status: str
+    run_id: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    usage: dict[str, Any] = field(default_factory=dict)
+    pending: list[dict[str, Any]] = field(default_factory=list)
+
+
+def make_reply(
+    run: Run, status: str, usage: dict[str, Any], messages: Iterable[Message], calls: Iterable[ToolCall]
+) -> Reply:
+    """A reply from the rows of a run."""
+    own = [message for message in messages if message.run_id == run.id]
+    text = next((transcript.text_of(m.content) for m in reversed(own) if m.role == "assistant"), "")
+    pending = [
+        approval_view(call) for call in calls if call.run_id == run.id and call.status == "awaiting_approval"
+    ]
+    return Reply(text, status, str(run.id), [message_view(m) for m in own], usage, pending)

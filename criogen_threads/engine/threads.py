@@ -1,0 +1,127 @@
+"""Where synchronous work runs: bounded pools of daemon threads, apart from Django's and asyncio's own.
+
+Daemon threads, because a graceful stop saves from ``atexit``, when the pools of ``concurrent.futures`` have
+already closed, and because a synchronous tool that hangs must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from criogen_threads.conf import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DaemonPool:
+    """At most ``limit()`` threads, started when needed and kept."""
+
+    def __init__(self, name: str, limit: Callable[[], int]) -> None:
+        self.name = name
+        self.limit = limit
+        self.reset()
+        os.register_at_fork(after_in_child=self.reset)
+
+    def reset(self) -> None:
+        """Forget the threads: a fork does not have those of its parent."""
+        self._changed = threading.Condition()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._threads = 0
+        self._idle = 0
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._changed:
+            self._jobs.append(lambda: _complete(future, job))
+            if self._idle < len(self._jobs) and self._threads < self.limit():
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self.name}-{self._threads}", daemon=True).start()
+            self._changed.notify()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                while not self._jobs:
+                    self._changed.wait()
+                self._idle -= 1
+                job = self._jobs.popleft()
+            job()
+
+
+def _complete(future: Future[T], job: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = job()
+    except StopIteration as error:
+        future.set_exception(RuntimeError(f"StopIteration: {error}"))  # no future can carry the original
+    except BaseException as error:  # noqa: BLE001 (it belongs to whoever waits for the future)
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+    finally:
+        close_connections()
+
+
+def close_connections() -> None:
+    """Give this thread's connections back: none is held between two jobs."""
+    for connection in connections.all(initialized_only=True):
+        connection.close_if_unusable_or_obsolete()
+
+
+database_pool = DaemonPool("criogen-database", lambda: settings.DATABASE_THREADS)
+tool_pool = DaemonPool("criogen-tool", lambda: settings.TOOL_THREADS)
+
+
+async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a read or a save in the database pool, and wait for its end whatever happens to the caller.
+
+    A cancelled caller gets its cancellation after the function has ended: a thread cannot be stopped, and
+    what it saved must be known.
+    """
+    return await _finished(_submit(database_pool, lambda: function(*args, **kwargs)))
+
+
+async def in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a site's synchronous code in the tool pool. A cancelled caller leaves it running, unheard."""
+    return await _submit(tool_pool, lambda: function(*args, **kwargs))
+
+
+async def save_in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Like ``in_database``, in the tool pool: an atomic tool's save lasts as long as the tool."""
+    return await _finished(_submit(tool_pool, lambda: function(*args, **kwargs)))
+
+
+def _submit(pool: DaemonPool, job: Callable[[], T]) -> asyncio.Future[T]:
+    if settings.IN_CALLING_THREAD:
+        return asyncio.ensure_future(sync_to_async(job, thread_sensitive=True)())
+    context = contextvars.copy_context()
+    return asyncio.wrap_future(pool.submit(lambda: context.run(job)))
+
+
+async def _finished(future: asyncio.Future[Any]) -> Any:
+    cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        future.exception()
+        raise asyncio.CancelledError
+    return future.result()

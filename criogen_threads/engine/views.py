@@ -1,0 +1,120 @@
+"""Rows as the plain dicts that the Python API returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads.engine import transcript
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from criogen_threads.models import Checkpoint, Event, Message, Run, ToolCall
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    """Milliseconds since 1970."""
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def _text(value: UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def message_view(message: Message) -> dict[str, Any]:
+    """``role`` and ``content`` (a list of blocks), with what identifies the message."""
+    return {
+        "id": str(message.id),
+        "role": message.role,
+        "content": message.content,
+        "run_id": _text(message.run_id),
+        "thread_id": str(message.thread_id),
+        "agent": message.agent,
+        "position": message.position,
+        "metadata": message.metadata or {},
+        "created_at_ms": milliseconds(message.created_at),
+    }
+
+
+def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "id": str(checkpoint.id),
+        "version": checkpoint.version,
+        "status": checkpoint.status,
+        "source": checkpoint.source,
+        "step": checkpoint.step,
+        "run_id": _text(checkpoint.run_id),
+        "parent_id": _text(checkpoint.parent_id),
+        "created_at_ms": milliseconds(checkpoint.created_at),
+    }
+
+
+def run_view(run: Run, required_action: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """A run; ``required_action`` lists the approvals that it waits for."""
+    return {
+        "id": str(run.id),
+        "number": run.number,
+        "status": run.status,
+        "agent": run.agent,
+        "actor_id": run.actor_id,
+        "attempt": run.attempt,
+        "client_id": run.client_id,
+        "error_code": run.error_code,
+        "last_error": run.error_message or None,
+        "usage": run.usage,
+        "forked_from": _text(run.forked_from_id),
+        "parent_run": _text(run.parent_run_id),
+        "required_action": required_action or None,
+        "created_at_ms": milliseconds(run.created_at),
+        "started_at_ms": milliseconds(run.started_at),
+        "completed_at_ms": milliseconds(run.completed_at),
+    }
+
+
+def approval_view(call: ToolCall) -> dict[str, Any]:
+    """A tool call that waits for a person; ``digest`` binds an answer to the arguments shown."""
+    return {
+        "id": str(call.id),
+        "name": call.name,
+        "arguments": call.arguments,
+        "digest": call.arguments_digest,
+        "approver": call.approver,
+        "try": call.try_number,
+        "run_id": str(call.run_id),
+        "created_at_ms": milliseconds(call.created_at),
+        "expires_at_ms": milliseconds(call.expires_at),
+    }
+
+
+def event_view(event: Event, message: Message | None, call: ToolCall | None) -> dict[str, Any]:
+    """An event with its details told in full: what it refers to is put in here, and stored once."""
+    return {
+        "id": str(event.id),
+        "seq": event.seq,
+        "type": event.type,
+        "thread_id": str(event.thread_id),
+        "run_id": _text(event.run_id),
+        "agent": event.agent,
+        "parent_id": _text(event.parent_id),
+        "message_id": _text(event.message_id),
+        "tool_call_id": _text(event.tool_call_id),
+        "details": {**_referred(event.type, message, call), **(event.details or {})},
+        "created_at_ms": milliseconds(event.created_at),
+    }
+
+
+def _referred(type: str, message: Message | None, call: ToolCall | None) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if call is not None:
+        details = {"tool_name": call.name, "arguments": call.effective_arguments}
+    if message is None:
+        return details
+    if type in ("tool_complete", "tool_error"):
+        name = "result" if type == "tool_complete" else "error"
+        details[name] = message.content[0]["tool_result"]["content"]
+    elif type == "agent_complete":
+        details["response"] = transcript.text_of(message.content)
+    else:
+        details["message"] = transcript.text_of(message.content)
+    return details

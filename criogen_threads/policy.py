@@ -1,0 +1,102 @@
+"""Who may do what: one class, which a site can replace with ``POLICY``.
+
+Each verb has a queryset form (which threads) and an object form (this one), both synchronous. An actor of None
+is the site's own code and is never asked about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Q, QuerySet
+from django.utils.module_loading import import_string
+
+from criogen_threads.conf import settings
+
+if TYPE_CHECKING:
+    from criogen_threads.models import Run, Thread, ToolCall
+
+
+class Policy:
+    """The default: people have their own threads, staff what their permissions say, and who asked never
+    answers a "staff" approval."""
+
+    def see(self, user: Any, thread: Thread) -> bool:
+        """Read the conversation."""
+        return self.owns(user, thread) or self._staff(user, "view_transcript")
+
+    def seen(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return self._own_or_all(user, threads, "view_transcript")
+
+    def create(self, user: Any, key: str) -> bool:  # noqa: ARG002 (a site's policy may look at it)
+        """Begin a conversation under this key."""
+        return _is_active(user)
+
+    def send(self, user: Any, thread: Thread) -> bool:
+        """Say something, or continue a run."""
+        return self.owns(user, thread)
+
+    def sendable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return threads.filter(owner=user) if _is_active(user) else threads.none()
+
+    def decide(self, user: Any, call: ToolCall, thread: Thread, run: Run) -> bool:
+        """Answer this approval."""
+        if call.approver == "owner":
+            return self.owns(user, thread)
+        return self._staff(user, "decide_toolcall") and user.pk not in self.asked_by(thread, run)
+
+    def decidable(self, user: Any, calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+        """The approvals that this user may answer; whoever asked further up a chain is left to ``decide``."""
+        mine = Q(approver="owner", thread__owner=user)
+        if self._staff(user, "decide_toolcall"):
+            mine |= ~Q(approver="owner") & ~Q(thread__owner=user) & ~Q(run__actor=user)
+        return calls.filter(mine) if _is_active(user) else calls.none()
+
+    def rewind(self, user: Any, thread: Thread) -> bool:
+        return self.owns(user, thread) or self._staff(user, "rewind_thread")
+
+    def rewindable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return self._own_or_all(user, threads, "rewind_thread")
+
+    def cancel(self, user: Any, thread: Thread) -> bool:
+        return self.owns(user, thread) or self._staff(user, "cancel_run")
+
+    def cancellable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return self._own_or_all(user, threads, "cancel_run")
+
+    def delete(self, user: Any, thread: Thread) -> bool:
+        return self.owns(user, thread) or self._staff(user, "delete_thread")
+
+    def deletable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        return self._own_or_all(user, threads, "delete_thread")
+
+    # What the answers are made of --------------------------------------------------------------------------------
+
+    def owns(self, user: Any, thread: Thread) -> bool:
+        return _is_active(user) and thread.owner_id == user.pk
+
+    def asked_by(self, thread: Thread, run: Run | None) -> set[Any]:
+        """Primary keys of everybody who asked: the owner, and every actor up the chain of runs."""
+        asked = {thread.owner_id}
+        while run is not None:
+            asked.add(run.actor_id)
+            run = run.parent_run
+        return asked - {None}
+
+    def _own_or_all(self, user: Any, threads: QuerySet[Thread], permission: str) -> QuerySet[Thread]:
+        if self._staff(user, permission):
+            return threads
+        return threads.filter(owner=user) if _is_active(user) else threads.none()
+
+    def _staff(self, user: Any, permission: str) -> bool:
+        return _is_active(user) and user.is_staff and user.has_perm(f"criogen_threads.{permission}")
+
+
+def _is_active(user: Any) -> bool:
+    return bool(user is not None and user.is_authenticated and user.is_active)
+
+
+def get_policy() -> Policy:
+    """The site's policy."""
+    policy: Policy = import_string(settings.POLICY)()
+    return policy

@@ -1,0 +1,69 @@
+"""Signals: what other apps may want to hear about.
+
+Each is sent after the commit of the rows that it speaks of, at most once, in the thread that committed; a
+receiver that raises is logged and hurts nobody. They are a convenience: a process that dies between the
+commit and the signal never sends it. The events of a thread are the record.
+
+The sender is the Thread class; every signal has ``thread``, the key of the thread, and ``thread_id``, its
+UUID.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import DEFAULT_DB_ALIAS, transaction
+from django.dispatch import Signal
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+logger = logging.getLogger("criogen_threads")
+
+run_started = Signal()
+"""A run began or went on (a retry, an answered approval). Arguments: ``run_id``, ``agent``, ``attempt``."""
+
+run_suspended = Signal()
+"""A run waits for people. Arguments: ``run_id``, ``agent``, ``pending``, how many approvals it waits for."""
+
+run_finished = Signal()
+"""A run ended. Arguments: ``run_id``, ``agent``, ``status`` ("completed" or "failed"), ``error_code`` (""
+when completed)."""
+
+approval_requested = Signal()
+"""A tool call needs an answer. Arguments: ``run_id``, ``call_id``, ``tool``, ``approver`` ("owner" or
+"staff")."""
+
+approval_decided = Signal()
+"""An approval was answered, or expired. Arguments: ``run_id``, ``call_id``, ``tool``, ``approved`` (bool),
+``decided_by``, the primary key of the user or None."""
+
+thread_rewound = Signal()
+"""A thread goes on from an older checkpoint. Arguments: ``checkpoint_id``, the one that was copied, and
+``head``, the new one."""
+
+thread_deleted = Signal()
+"""A thread and all its rows are gone. No further arguments."""
+
+
+def send_after_commit(signal: Signal, thread: str, thread_id: UUID, **arguments: Any) -> None:
+    """Send a signal when the open transaction commits (at once without one), and never when it does not.
+
+    Args:
+        signal: One of this module.
+        thread: The key of the thread.
+        thread_id: Its id.
+        arguments: What the signal documents.
+    """
+    send = partial(_send, signal, thread=thread, thread_id=thread_id, **arguments)
+    transaction.on_commit(send, using=DEFAULT_DB_ALIAS, robust=True)
+
+
+def _send(signal: Signal, **arguments: Any) -> None:
+    from criogen_threads.models import Thread  # no models while Django loads
+
+    for receiver, answer in signal.send_robust(Thread, **arguments):
+        if isinstance(answer, Exception):
+            logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)

@@ -1,0 +1,10 @@
+"""The Python API: handles on conversations.
+
+``base`` holds what a handle is, ``speaking`` runs turns, ``answering`` decides approvals, ``changing`` rewinds
+and deletes, ``reading`` reads; ``handle`` is the sum of them.
+"""
+
+from criogen_threads.engine.replies import Reply
+from criogen_threads.threads.handle import ThreadHandle, run_once, run_once_sync
+
+__all__ = ["Reply", "ThreadHandle", "run_once", "run_once_sync"]

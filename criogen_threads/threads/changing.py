@@ -1,0 +1,113 @@
+"""Going back, deleting, and a thread's events of the site's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors, inputs
+from criogen_threads.engine.admission import Conduct
+from criogen_threads.engine.journal import posts, rewinds
+from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.views import checkpoint_view, event_view
+from criogen_threads.ids import new_id
+from criogen_threads.threads.base import Base
+from criogen_threads.threads.syncing import blocking
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class Changing(Base):
+    """The part of a handle that changes a thread other than by speaking."""
+
+    async def rewind(
+        self, checkpoint_id: str | UUID, *, on_busy: str | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Make an older checkpoint the head again; the next ``send`` or ``retry`` continues from there.
+
+        Newer checkpoints stay, off the history, and can be rewound to again.
+
+        Returns:
+            The new head, as ``history`` gives it.
+
+        Raises:
+            CheckpointNotFoundError: ``checkpoint_not_found``.
+            ThreadBusyError: ``thread_busy``.
+        """
+        await self._may_change("rewind")
+        target = inputs.identifier(checkpoint_id)
+        if target is None:
+            raise errors.CheckpointNotFoundError
+        conduct = Conduct(timeout)
+        head = await conduct.see_through(
+            conduct.once_free(
+                rewinds.rewind, self.id, target, checkpoint_id=new_id(), run_id=new_id(), actor_id=self.actor_id,
+                on_busy=inputs.on_busy(on_busy), key=self.id,
+            )
+        )  # fmt: skip
+        return checkpoint_view(head)
+
+    rewind_sync = blocking(rewind, writes=True)
+
+    async def delete(self, *, on_busy: str | None = None, timeout: float | None = None) -> bool:
+        """Delete the thread and everything of it.
+
+        Returns:
+            True if it existed.
+
+        Raises:
+            ThreadBusyError: ``thread_busy``.
+        """
+        await self._may_change("delete")
+        conduct = Conduct(timeout)
+        return await conduct.see_through(
+            conduct.once_free(rewinds.delete, self.id, on_busy=inputs.on_busy(on_busy), key=self.id)
+        )
+
+    delete_sync = blocking(delete, writes=True)
+
+    async def describe(self, *, title: str | None = None, metadata: dict[str, Any] | None = None) -> None:
+        """Set the title, the metadata, or both.
+
+        Raises:
+            ThreadNotFoundError: ``thread_not_found``.
+            InvalidStateError: ``invalid_state``: they cannot be stored.
+        """
+        await self._may_change("send")
+        given = {
+            name: value for name, value in (("title", title), ("metadata", metadata)) if value is not None
+        }
+        await in_database(posts.describe, self.id, **given)
+
+    describe_sync = blocking(describe, writes=True)
+
+    async def create_event(
+        self,
+        type: str,
+        details: dict[str, Any] | None = None,
+        *,
+        run: str | UUID | None = None,
+        agent: str | None = None,
+        parent: str | UUID | None = None,
+    ) -> dict[str, Any]:
+        """Note an event of the site's own; agent and run are filled in where they are left out.
+
+        Returns:
+            The event, as ``get_events`` gives it.
+
+        Raises:
+            InvalidEventError: ``invalid_event``.
+            ThreadNotFoundError: ``thread_not_found``.
+            RunNotFoundError: ``run_not_found``.
+        """
+        inputs.event(type, details)
+        await self._may_change("send")
+        if run is not None and inputs.identifier(run) is None:
+            raise errors.RunNotFoundError
+        event = await in_database(
+            posts.create_event, self.id, type, details, agent=agent,
+            run=inputs.identifier(run) if run else None, parent=inputs.identifier(parent) if parent else None,
+        )  # fmt: skip
+        return event_view(event, None, None)
+
+    create_event_sync = blocking(create_event, writes=True)

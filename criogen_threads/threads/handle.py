@@ -1,0 +1,62 @@
+"""The handle that ``agent.thread(key)`` gives, and a turn without a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import inputs
+from criogen_threads.engine import background, driving
+from criogen_threads.engine.admission import Conduct
+from criogen_threads.engine.journal import rewinds
+from criogen_threads.engine.journal.turns import Turn
+from criogen_threads.engine.threads import in_database
+from criogen_threads.ids import new_id
+from criogen_threads.threads.answering import Answering
+from criogen_threads.threads.changing import Changing
+from criogen_threads.threads.reading import Reading
+from criogen_threads.threads.speaking import Speaking
+from criogen_threads.threads.syncing import refuse_here, refuse_open_transaction
+
+if TYPE_CHECKING:
+    from criogen_threads.agents import Agent
+    from criogen_threads.engine.replies import Reply
+
+
+class ThreadHandle(Speaking, Answering, Changing, Reading):
+    """A conversation: holds its id, the agent and the actor, and nothing else.
+
+    Two handles on one id, in any process, are the same conversation. Making one writes nothing.
+    """
+
+
+async def run_once(agent: Agent, text: Any, actor: Any = None, state: dict[str, Any] | None = None) -> Reply:
+    """One turn without a thread: the same loop on an ephemeral one, which is deleted at the end.
+
+    Raises:
+        ApprovalRequiredError: ``approval_required``: a tool needs an approval, and nobody could wait for it.
+        CriogenError: As ``send``.
+    """
+    await refuse_open_transaction()
+    turn = Turn(
+        f"run-{new_id()}",
+        agent.name,
+        inputs.message_content(text),
+        inputs.state(state or {}),
+        actor_id=None if actor is None else actor.pk,
+        ephemeral=True,
+    )
+    conduct = Conduct()
+    return await conduct.see_through(_run_and_delete(conduct, turn, agent, actor))
+
+
+async def _run_and_delete(conduct: Conduct, turn: Turn, agent: Agent, actor: Any) -> Reply:
+    try:
+        return await driving.take_turn(conduct, turn, agent, actor)
+    finally:
+        await in_database(rewinds.delete, turn.key)
+
+
+def run_once_sync(agent: Agent, text: Any, actor: Any = None, state: dict[str, Any] | None = None) -> Reply:
+    """``run_once`` for code without asyncio."""
+    refuse_here()
+    return background.run(run_once, agent, text, actor, state)

@@ -1,0 +1,109 @@
+"""What was said and done: messages, history, runs, events. Reading writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import inputs
+from criogen_threads.engine import reads
+from criogen_threads.engine.chains import format_chain
+from criogen_threads.engine.threads import in_database
+from criogen_threads.threads.base import Base
+from criogen_threads.threads.syncing import blocking
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class Reading(Base):
+    """The part of a handle that reads."""
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The stored conversation, oldest first: each with ``role`` and ``content``, a list of blocks.
+
+        Raises:
+            ThreadNotFoundError: ``thread_not_found``, as for every read: not this actor's to see.
+        """
+        await self._may("see")
+        return await in_database(reads.messages, self.id)
+
+    messages_sync = blocking(messages)
+    get_history = messages
+    get_history_sync = messages_sync
+
+    async def get_context_window(self, n: int = 5) -> list[dict[str, Any]]:
+        """The last ``n`` messages; 0 is none."""
+        await self._may("see")
+        return await in_database(reads.messages, self.id, inputs.limit(n, "n"))
+
+    get_context_window_sync = blocking(get_context_window)
+
+    async def get_last_message(self) -> dict[str, Any] | None:
+        """The last message; None while nothing was said."""
+        return next(iter(await self.get_context_window(1)), None)
+
+    get_last_message_sync = blocking(get_last_message)
+
+    async def history(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The checkpoints from the head back, newest first: ``id`` (for ``rewind``), ``version``, ``status``,
+        ``source``, ``step``, ``run_id``, ``parent_id`` and ``created_at_ms``."""
+        await self._may("see")
+        return await in_database(reads.history, self.id, inputs.limit(limit, "limit"))
+
+    history_sync = blocking(history)
+
+    async def runs(self, last: int | None = None) -> list[dict[str, Any]]:
+        """The runs in their order of arrival; the ``last`` of them."""
+        await self._may("see")
+        return await in_database(reads.runs, self.id, None if last is None else inputs.limit(last, "last"))
+
+    runs_sync = blocking(runs)
+
+    async def run(self, run_id: str | UUID) -> dict[str, Any] | None:
+        """One run of this thread; None when it is unknown."""
+        await self._may("see")
+        wanted = inputs.identifier(run_id)
+        return None if wanted is None else await in_database(reads.run, self.id, wanted)
+
+    run_sync = blocking(run)
+    get_run = run
+    get_run_sync = run_sync
+
+    async def get_current_run(self) -> dict[str, Any] | None:
+        """The run that the thread stands at: under way, waiting, failed or completed."""
+        await self._may("see")
+        return await in_database(reads.current_run, self.id)
+
+    get_current_run_sync = blocking(get_current_run)
+
+    async def get_events(
+        self, *, run: str | UUID | None = None, type: str | None = None, agent: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Events in order; what is given of run, type and agent must all fit."""
+        await self._may("see")
+        filters: dict[str, Any] = {"type": type, "agent": agent}
+        if run is not None:
+            filters["run"] = inputs.identifier(run)
+            if filters["run"] is None:
+                return []
+        given = {name: value for name, value in filters.items() if value is not None}
+        return await in_database(reads.events, self.id, **given)
+
+    get_events_sync = blocking(get_events)
+    events = get_events
+    events_sync = get_events_sync
+
+    async def format_event_chain(self, event: str | UUID | dict[str, Any]) -> str:
+        """The chain that leads to an event, as text; "" for an unknown one."""
+        await self._may("see")
+        wanted = inputs.identifier(event["id"] if isinstance(event, dict) else event)
+        return "" if wanted is None else format_chain(await in_database(reads.event_chain, self.id, wanted))
+
+    format_event_chain_sync = blocking(format_event_chain)
+
+    async def thread_state(self) -> dict[str, Any]:
+        """Statistics: ``message_count``, ``last_activity_ms``, ``current_run_status``, ``tool_usage`` by name."""
+        await self._may("see")
+        return await in_database(reads.statistics, self.id)
+
+    thread_state_sync = blocking(thread_state)

@@ -1,0 +1,223 @@
+"""Turns: send, stream, submit, retry, cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads import errors, inputs
+from criogen_threads.engine import dispatch, driving
+from criogen_threads.engine import lease as leases
+from criogen_threads.engine.admission import Conduct
+from criogen_threads.engine.journal import posts, turns
+from criogen_threads.engine.journal.turns import SentBefore, Turn
+from criogen_threads.engine.threads import in_database
+from criogen_threads.ids import new_id
+from criogen_threads.policy import get_policy
+from criogen_threads.threads.base import Base
+from criogen_threads.threads.syncing import blocking, blocking_stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from uuid import UUID
+
+    from criogen_threads.backends.base import Block
+    from criogen_threads.engine.listening import Listener
+    from criogen_threads.engine.replies import Reply
+
+
+class Speaking(Base):
+    """The part of a handle that runs turns."""
+
+    async def send(
+        self,
+        content: str | list[Block],
+        /,
+        *,
+        on_busy: str | None = None,
+        client_id: str | None = None,
+        locale: str | None = None,
+        timeout: float | None = None,
+        **state: Any,
+    ) -> Reply:
+        """Run one turn on top of everything said before.
+
+        The message is saved before the model hears it. Cancelling the call stops the run, which is saved.
+
+        Args:
+            content: Text, or a list of text, image and file blocks.
+            on_busy: What to do while another run holds the thread: "wait" (the default), "reject" or
+                "interrupt".
+            client_id: Sent twice, it is the same turn: the second call gets the first one's reply.
+            locale: The language of the turn, such as "de".
+            timeout: Seconds to wait for a busy thread. Default ``BUSY_TIMEOUT``, 60.
+            **state: Merged into the thread's state.
+
+        Returns:
+            The reply; its ``status`` is "suspended" where the run waits for a person.
+
+        Raises:
+            ThreadBusyError, ThreadSuspendedError, ThreadInterruptedError: The thread is not free.
+            InvalidMessageError, MessageTooLargeError, InvalidStateError, InvalidOptionError: Nothing was written.
+            ClientIdConflictError: This client_id came with another message.
+            ModelFailedError, LimitReachedError: The run failed, and is saved: ``retry()`` can go on.
+            PermissionDeniedError, ThreadNotFoundError: Not this actor's to speak in.
+            InTransactionError: The caller has a transaction open.
+        """
+        turn = await self._turn(content, on_busy, client_id, locale, state)
+        conduct = Conduct(timeout)
+        return await conduct.see_through(driving.take_turn(conduct, turn, self.agent, self.actor))
+
+    send_sync = blocking(send, writes=True)
+
+    async def stream(
+        self,
+        content: str | list[Block],
+        /,
+        *,
+        on_busy: str | None = None,
+        client_id: str | None = None,
+        locale: str | None = None,
+        timeout: float | None = None,
+        **state: Any,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Run the same turn as ``send`` and yield its events as they happen.
+
+        Live pieces are ``text_delta``, ``reasoning_delta`` and ``arguments_delta``; ``discarded`` says that the
+        pieces of a message are void. Saved events are as ``get_events`` gives them. The last one is
+        ``{"type": "reply", "reply": Reply}``. Leaving the stream cancels the run, which is saved.
+
+        Raises:
+            As ``send``.
+        """
+        turn = await self._turn(content, on_busy, client_id, locale, state)
+        conduct = Conduct(timeout)
+        events: asyncio.Queue[Any] = asyncio.Queue()
+        run = driving.take_turn(conduct, turn, self.agent, self.actor, events.put_nowait)
+        async for event in _listen(conduct, run, events):
+            yield event
+
+    stream_sync = blocking_stream(stream)
+
+    async def submit(
+        self,
+        content: str | list[Block],
+        /,
+        *,
+        on_busy: str | None = None,
+        client_id: str | None = None,
+        locale: str | None = None,
+        **state: Any,
+    ) -> str:
+        """Save a turn as queued and return at once: the dispatcher runs it, whatever happens to this process.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            As ``send``, but nothing of the run itself.
+        """
+        turn = await self._turn(content, on_busy, client_id, locale, state)
+        outcome = await in_database(_submit, turn)
+        if not isinstance(outcome, SentBefore):
+            dispatch.submit(outcome.run_id)
+        return str(outcome.run_id)
+
+    submit_sync = blocking(submit, writes=True)
+
+    async def retry(self, *, timeout: float | None = None) -> Reply:
+        """Continue the failed or interrupted run where it stopped; finished tool calls are not run again.
+
+        Raises:
+            ResumeInvalidError: ``resume_invalid``: there is nothing to retry.
+            ThreadSuspendedError: ``thread_suspended``: an approval waits.
+            ThreadBusyError: ``thread_busy``.
+        """
+        await self._may_change("send")
+        conduct = Conduct(timeout)
+        return await conduct.see_through(driving.continue_run(conduct, self.id, self.agent, self.actor))
+
+    retry_sync = blocking(retry, writes=True)
+
+    async def cancel(self, run_id: str | UUID | None = None) -> bool:
+        """Stop a run and wait until it has ended; it is saved as failed, ``retry()`` can go on.
+
+        Args:
+            run_id: Exactly this run; None for the one under way.
+
+        Returns:
+            True for a run that was live, waiting or in line; False for a finished or unknown one.
+        """
+        await self._may_change("cancel")
+        wanted = None if run_id is None else inputs.identifier(run_id)
+        if run_id is not None and wanted is None:
+            return False
+        cancelled = await in_database(posts.cancel, self.id, wanted, new_id())
+        if cancelled is None:
+            return False
+        if cancelled.live:
+            leases.stop_run(cancelled.run_id, errors.RunCancelledError())
+            await self._until_ended(cancelled.run_id)
+        return True
+
+    cancel_sync = blocking(cancel, writes=True)
+    cancel_run = cancel
+    cancel_run_sync = cancel_sync
+
+    async def _until_ended(self, run_id: UUID) -> None:
+        """Wait for the save of a run that was asked to stop; where its process died, save it here."""
+        conduct = Conduct()
+        try:
+            await driving.follow(conduct, run_id)
+        except errors.ThreadInterruptedError:
+            await in_database(posts.cancel, self.id, run_id, new_id())
+        except errors.CriogenError:
+            return
+
+    async def _turn(
+        self,
+        content: Any,
+        on_busy: str | None,
+        client_id: str | None,
+        locale: str | None,
+        state: dict[str, Any],
+    ) -> Turn:
+        """Check everything before anything is written."""
+        turn = Turn(
+            self.id,
+            self.agent.name,
+            inputs.message_content(content),
+            inputs.state(state),
+            inputs.client_id(client_id),
+            self.actor_id,
+            inputs.locale(locale),
+            inputs.on_busy(on_busy),
+        )
+        if await self._may_change("send") or self.actor is None:
+            return turn
+        if not await in_database(get_policy().create, self.actor, self.id):
+            raise errors.PermissionDeniedError
+        return turn.creating()
+
+
+def _submit(turn: Turn) -> turns.Waiting | SentBefore:
+    return turns.submit(turn, leases.current().ensure())
+
+
+async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncIterator[dict[str, Any]]:
+    """The events of a run until it ends, then its reply; the run ends when the listener leaves."""
+    task = asyncio.ensure_future(run)
+    task.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield {"type": "reply", "reply": task.result()}
+    finally:
+        if not task.done():
+            conduct.cancel()
+            await conduct.see_through(_end_of(task))
+
+
+async def _end_of(task: asyncio.Future[Any]) -> None:
+    await asyncio.wait({task})
+    task.exception()
