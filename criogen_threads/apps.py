@@ -11,6 +11,6 @@ class CriogenThreadsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from criogen_threads import checks, signals  # noqa: F401, PLC0415  (they register themselves)
+        from criogen_threads import checks, signals  # noqa: F401 (they register themselves)
 
         autodiscover_modules("agents")

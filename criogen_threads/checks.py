@@ -135,10 +135,7 @@ def check_agents(**_: Any) -> list[CheckMessage]:
     """E005."""
     from criogen_threads.agents.registry import conflicts
 
-    return [
-        Error(str(conflict), hint="The first one counts.", id="criogen_threads.E005")
-        for conflict in conflicts()
-    ]
+    return [Error(str(conflict), hint="The first one counts.", id="criogen_threads.E005") for conflict in conflicts()]
 
 
 @register(Tags.compatibility, deploy=True)

@@ -94,9 +94,7 @@ def client_id(value: str | None) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= 200 or any(map(_unstorable, value)):
-        raise errors.InvalidOptionError(
-            "a client_id has 1 to 200 characters, none of them a control character"
-        )
+        raise errors.InvalidOptionError("a client_id has 1 to 200 characters, none of them a control character")
     return value
 
 
@@ -161,13 +159,13 @@ def decision(value: Any) -> Decision:
     return Decision(value["approve"], reason(value.get("reason") or ""), arguments, digest)
 
 
-def event(type: Any, details: Any) -> None:
+def event(kind: Any, details: Any) -> None:
     """Check an event of the site's own.
 
     Raises:
         InvalidEventError: ``invalid_event``.
     """
-    if not isinstance(type, str) or not _EVENT_TYPE.fullmatch(type):
+    if not isinstance(kind, str) or not _EVENT_TYPE.fullmatch(kind):
         raise errors.InvalidEventError("a type has 1 to 50 letters, digits, '_', '-' and '.', a letter first")
     try:
         payload.check(details, "details")

@@ -10,7 +10,6 @@ UUID.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ from django.dispatch import Signal
 
 if TYPE_CHECKING:
     from uuid import UUID
-
-logger = logging.getLogger("criogen_threads")
 
 run_started = Signal()
 """A run began or went on (a retry, an answered approval). Arguments: ``run_id``, ``agent``, ``attempt``."""
@@ -64,6 +61,4 @@ def send_after_commit(signal: Signal, thread: str, thread_id: UUID, **arguments:
 def _send(signal: Signal, **arguments: Any) -> None:
     from criogen_threads.models import Thread  # no models while Django loads
 
-    for receiver, answer in signal.send_robust(Thread, **arguments):
-        if isinstance(answer, Exception):
-            logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)
+    signal.send_robust(Thread, **arguments)

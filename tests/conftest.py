@@ -21,7 +21,7 @@ from django.db import connections
 from django.test import TransactionTestCase
 
 from project.database import database
-from tests.flush import flush
+from tests.flush import flush, stop_worker
 from tests.services import PostgreSQL, Valkey
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """Let go of every connection before the test database is dropped."""
     yield
     with django_db_blocker.unblock():
+        stop_worker()
         connection = connections["default"]
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -117,6 +118,7 @@ def private_postgres() -> Iterator[PostgreSQL]:
 
 
 def _fixture_teardown(case: TransactionTestCase) -> None:
+    stop_worker()
     for alias in case._databases_names(include_mirrors=False):  # type: ignore[attr-defined]
         flush(connections[alias])
 

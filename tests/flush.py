@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from django.apps import apps
 from django.db import transaction
 
+from criogen_threads.engine import lease
+
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -29,6 +31,12 @@ def flush(connection: BaseDatabaseWrapper) -> None:
         cursor.execute("PRAGMA defer_foreign_keys = ON")
         for statement in statements:
             cursor.execute(statement)
+
+
+def stop_worker() -> None:
+    """End this process's worker and the runs that a test left alive: the next turn begins as a new worker."""
+    lease.stop(grace=0)
+    lease.forget()
 
 
 def _tables(connection: BaseDatabaseWrapper) -> list[str]:

@@ -35,9 +35,7 @@ def test_every_default_is_a_valid_value(settings: SettingsWrapper) -> None:
 
 
 def test_every_id_is_documented_once() -> None:
-    table = [
-        line.split()[0] for line in (checks.__doc__ or "").splitlines() if line.startswith("criogen_threads.")
-    ]
+    table = [line.split()[0] for line in (checks.__doc__ or "").splitlines() if line.startswith("criogen_threads.")]
     assert len(table) == len(set(table)) == 10
     assert all(vars(checks)["__doc__"].count(entry) == 1 for entry in table)
 
@@ -67,6 +65,7 @@ def test_an_unknown_key(settings: SettingsWrapper) -> None:
         ("BUSY_TIMEOUT", "60"),
         ("BUSY_TIMEOUT", -1),
         ("BUSY_TIMEOUT", float("nan")),
+        ("BUSY_TIMEOUT", float("inf")),
         ("LEASE_SECONDS", 0),
         ("GRACE_SECONDS", None),
         ("MAX_RUNS", 2.5),
@@ -189,9 +188,7 @@ def test_a_task_backend_that_runs_nothing_in_the_background(
         (False, "channels_redis.pubsub.RedisPubSubChannelLayer", []),
     ],
 )
-def test_the_in_memory_channel_layer(
-    settings: SettingsWrapper, debug: bool, layer: str, expected: list[str]
-) -> None:
+def test_the_in_memory_channel_layer(settings: SettingsWrapper, debug: bool, layer: str, expected: list[str]) -> None:
     settings.DEBUG = debug
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": layer}}
     assert [message.id for message in checks.check_channel_layer()] == expected

@@ -34,16 +34,12 @@ def tracked_names() -> set[str]:
     """Names at the top level, hidden and ignored ones aside."""
     ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
     names = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
-    return {name for name in names if name not in ignored and not Path(name).match("*.sqlite3*")} - {
-        "__pycache__"
-    }
+    return {name for name in names if name not in ignored and not Path(name).match("*.sqlite3*")} - {"__pycache__"}
 
 
 def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command of the site's own manage.py, with the settings of the site."""
-    env = {
-        key: value for key, value in os.environ.items() if key not in {"DEBUG", "SECRET_KEY", "DATABASE_URL"}
-    }
+    env = {key: value for key, value in os.environ.items() if key not in {"DEBUG", "SECRET_KEY", "DATABASE_URL"}}
     env |= {"DJANGO_SETTINGS_MODULE": "project.settings", **environment}
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120)
@@ -58,9 +54,7 @@ def test_c1_an_app_with_a_name_and_the_versions_that_it_is_for() -> None:
 
 def test_c1_importing_the_package_imports_no_models() -> None:
     loaded = "import sys, criogen_threads; print([name for name in sys.modules if name.startswith('django')])"
-    answer = subprocess.run(
-        [sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    answer = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 
 
@@ -97,9 +91,7 @@ def test_the_site_passes_its_checks() -> None:
 
 
 def test_the_site_passes_the_checks_of_a_deployment() -> None:
-    done = manage(
-        "check", "--deploy", "--fail-level", "INFO", SECRET_KEY="k3y-" * 16 + "abcdefgh", ALLOWED_HOSTS="a.b"
-    )
+    done = manage("check", "--deploy", "--fail-level", "INFO", SECRET_KEY="k3y-" * 16 + "abcdefgh", ALLOWED_HOSTS="a.b")
     assert done.returncode == 0, done.stderr
 
 
@@ -170,14 +162,10 @@ def test_an_address_of_another_kind(url: str) -> None:
 class TestTheSuiteItself:
     """Tests must not see each other's rows, and child processes must see theirs."""
 
-    ADD = (
-        "import sys; from project.desk.models import Order; Order.objects.create(number=sys.argv[1], total=1)"
-    )
+    ADD = "import sys; from project.desk.models import Order; Order.objects.create(number=sys.argv[1], total=1)"
 
     @pytest.mark.parametrize("number", ["A-1", "A-2"])
-    def test_a_child_works_on_the_test_database_and_nothing_is_left_of_the_test_before(
-        self, number: str
-    ) -> None:
+    def test_a_child_works_on_the_test_database_and_nothing_is_left_of_the_test_before(self, number: str) -> None:
         orders: Any = apps.get_model("desk", "Order").objects
         assert list(orders.all()) == []
         run_child(self.ADD, number)

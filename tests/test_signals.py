@@ -38,9 +38,7 @@ def test_sent_once_and_only_after_the_commit(heard: list[dict[str, Any]]) -> Non
     with transaction.atomic():
         signals.send_after_commit(signals.run_started, "user-42", thread_id, agent="desk", attempt=1)
         assert heard == []
-    assert heard == [
-        {"sender": Thread, "thread": "user-42", "thread_id": thread_id, "agent": "desk", "attempt": 1}
-    ]
+    assert heard == [{"sender": Thread, "thread": "user-42", "thread_id": thread_id, "agent": "desk", "attempt": 1}]
 
 
 def test_not_sent_when_the_transaction_is_rolled_back(heard: list[dict[str, Any]]) -> None:
@@ -63,7 +61,7 @@ def test_a_receiver_that_raises_is_logged_and_the_others_still_hear(
 
     signals.run_started.connect(broken)
     try:
-        with caplog.at_level(logging.ERROR, "criogen_threads"), transaction.atomic():
+        with caplog.at_level(logging.ERROR, "django.dispatch"), transaction.atomic():
             signals.send_after_commit(signals.run_started, "user-42", uuid4())
     finally:
         signals.run_started.disconnect(broken)

@@ -57,9 +57,7 @@ class Agent:
         description: str = "",
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ImproperlyConfigured(
-                f"Agent {name!r}: a name has 1 to 100 letters, digits, '_', '-' and '.'."
-            )
+            raise ImproperlyConfigured(f"Agent {name!r}: a name has 1 to 100 letters, digits, '_', '-' and '.'.")
         owner = f"Agent {name!r}"
         if model is None or model == "":
             raise ImproperlyConfigured(f"{owner}: it needs a model.")
@@ -70,9 +68,7 @@ class Agent:
         self.instructions = instructions
         self.tools = _by_name(owner, tools)
         self.max_steps = check.count(owner, "max_steps", max_steps, least=1)
-        self.max_tokens = (
-            None if max_tokens is None else check.count(owner, "max_tokens", max_tokens, least=1)
-        )
+        self.max_tokens = None if max_tokens is None else check.count(owner, "max_tokens", max_tokens, least=1)
         self.max_seconds = check.seconds(owner, "max_seconds", max_seconds)
         self.settings: Mapping[str, Any] = MappingProxyType(dict(settings or {}))
         self.description = description
@@ -98,9 +94,7 @@ class Agent:
             return self.instructions
         text = self.instructions(context)
         if not isinstance(text, str):
-            raise TypeError(
-                f"the instructions of the agent {self.name!r} are a {type(text).__name__}, not text"
-            )
+            raise TypeError(f"the instructions of the agent {self.name!r} are a {type(text).__name__}, not text")
         return text
 
     def thread(self, key: str, actor: Any = None) -> ThreadHandle:

@@ -100,13 +100,9 @@ def _check_schema(tool: str, schema: Any) -> None:
             Registry().resolver_with_root(resource).lookup(reference)
     except Exception as error:
         reason = shorten(str(error), MAX_REASON)
-        raise ImproperlyConfigured(
-            f"Tool {tool!r}: its parameters are not a JSON schema: {reason}"
-        ) from error
+        raise ImproperlyConfigured(f"Tool {tool!r}: its parameters are not a JSON schema: {reason}") from error
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise ImproperlyConfigured(
-            f'Tool {tool!r}: the schema of its parameters must have the type "object".'
-        )
+        raise ImproperlyConfigured(f'Tool {tool!r}: the schema of its parameters must have the type "object".')
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -38,9 +38,7 @@ def one_of(owner: str, option: str, value: Any, allowed: tuple[Any, ...]) -> Any
     """The value, if it is one of the allowed ones; ImproperlyConfigured otherwise."""
     if any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         return value
-    raise ImproperlyConfigured(
-        f"{owner}: {option} must be one of {', '.join(map(repr, allowed))}, not {value!r}."
-    )
+    raise ImproperlyConfigured(f"{owner}: {option} must be one of {', '.join(map(repr, allowed))}, not {value!r}.")
 
 
 def seconds(owner: str, option: str, value: Any) -> float | None:
@@ -58,9 +56,7 @@ def seconds(owner: str, option: str, value: Any) -> float | None:
 def count(owner: str, option: str, value: Any, *, least: int) -> int:
     """A whole number of at least ``least``; ImproperlyConfigured otherwise."""
     if type(value) is not int or value < least:
-        raise ImproperlyConfigured(
-            f"{owner}: {option} must be a whole number of at least {least}, not {value!r}."
-        )
+        raise ImproperlyConfigured(f"{owner}: {option} must be a whole number of at least {least}, not {value!r}.")
     return value
 
 
@@ -79,9 +75,7 @@ def checked_secrets(owner: str, secrets: Any, names: Sequence[str]) -> tuple[str
         raise ImproperlyConfigured(f"{owner}: secrets must be a list of parameter names, not one text.")
     unknown = [name for name in secrets if name not in names]
     if unknown:
-        raise ImproperlyConfigured(
-            f"{owner}: secrets names {unknown[0]!r}, which is not one of its parameters."
-        )
+        raise ImproperlyConfigured(f"{owner}: secrets names {unknown[0]!r}, which is not one of its parameters.")
     return tuple(secrets)
 
 
@@ -94,9 +88,7 @@ def refuse_combinations(owner: str, options: ToolOptions, *, is_async: bool) -> 
     if options["atomic"] and options["timeout"] is not None:
         raise ImproperlyConfigured(f"{owner}: an atomic tool cannot be left behind by a timeout.")
     if options["atomic"] and options["on_crash"] is not None:
-        raise ImproperlyConfigured(
-            f"{owner}: on_crash has no meaning for an atomic tool, which leaves no trace."
-        )
+        raise ImproperlyConfigured(f"{owner}: on_crash has no meaning for an atomic tool, which leaves no trace.")
     asks = options["approval"] is not None or options["on_crash"] == "ask"
     if options["expires_in"] is not None and not asks:
         raise ImproperlyConfigured(f"{owner}: expires_in needs an approval that can expire.")

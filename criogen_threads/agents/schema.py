@@ -156,9 +156,7 @@ def _described(schema: dict[str, Any], descriptions: Mapping[str, str]) -> dict[
         name: {"description": descriptions[name], **declared} if name in descriptions else declared
         for name, declared in schema["properties"].items()
     }
-    return {
-        key: properties if key == "properties" else value for key, value in schema.items() if key != "title"
-    }
+    return {key: properties if key == "properties" else value for key, value in schema.items() if key != "title"}
 
 
 def shorten(text: str, limit: int) -> str:

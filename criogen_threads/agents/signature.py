@@ -54,9 +54,7 @@ def read_signature(tool: str, function: Callable[..., Any]) -> Signature:
     try:
         parameters = list(_signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise ImproperlyConfigured(
-            f"Tool {tool!r}: the parameters of its function cannot be read."
-        ) from error
+        raise ImproperlyConfigured(f"Tool {tool!r}: the parameters of its function cannot be read.") from error
     filled_in = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [parameter for parameter in parameters if parameter.name not in filled_in]
     context = _find_context(tool, function, parameters)

@@ -97,9 +97,7 @@ class Tool:
         owner = f"Tool {name!r}"
         is_async = _is_async(owner, function)
         signature = read_signature(name, function)
-        declared = (
-            TypedParameters(signature) if parameters is None else SchemaParameters(signature, parameters)
-        )
+        declared = TypedParameters(signature) if parameters is None else SchemaParameters(signature, parameters)
         check.refuse_combinations(
             owner,
             {"approval": approval, "atomic": atomic, "on_crash": on_crash, "timeout": timeout,

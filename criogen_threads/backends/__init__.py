@@ -36,9 +36,7 @@ def resolve(model: str | ModelBackend | Model) -> ModelBackend:
     from .pydantic_ai import PydanticAIBackend
 
     if not isinstance(model, str) and not _is_model_object(model):
-        raise ImproperlyConfigured(
-            f"{model!r} is neither a ModelBackend nor a model string nor a pydantic-ai Model."
-        )
+        raise ImproperlyConfigured(f"{model!r} is neither a ModelBackend nor a model string nor a pydantic-ai Model.")
     return PydanticAIBackend(model)
 
 

@@ -11,7 +11,6 @@ from criogen_threads import errors
 from criogen_threads.conf import settings
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.journal import lines, posts, takes, turns
-from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.threads import in_database
 from criogen_threads.ids import new_id
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.journal.takes import Lease
-    from criogen_threads.engine.journal.turns import Turn
+    from criogen_threads.engine.journal.turns import SentBefore, Turn
     from criogen_threads.engine.loop import Runner
 
 T = TypeVar("T")
@@ -127,9 +126,7 @@ class Conduct:
 
         dispatch.resume(key)
 
-    async def once_free(
-        self, attempt: Callable[..., T | None], *args: Any, on_busy: str, key: str, **kwargs: Any
-    ) -> T:
+    async def once_free(self, attempt: Callable[..., T | None], *args: Any, on_busy: str, key: str, **kwargs: Any) -> T:
         """Repeat an attempt that gives None while somebody holds the thread.
 
         Raises:

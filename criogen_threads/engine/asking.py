@@ -28,9 +28,7 @@ logger = logging.getLogger("criogen_threads")
 class Request:
     """One answer that a run needs. Each sending has a message id of its own: two answers are never mixed."""
 
-    def __init__(
-        self, agent: Agent, context: ToolContext, messages: Sequence[Message], runner: Runner
-    ) -> None:
+    def __init__(self, agent: Agent, context: ToolContext, messages: Sequence[Message], runner: Runner) -> None:
         self.agent = agent
         self.context = context
         self.messages = messages

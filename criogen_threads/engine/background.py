@@ -29,7 +29,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 def loop() -> asyncio.AbstractEventLoop:
     """The process's loop, running."""
-    global _loop  # noqa: PLW0603 (one a process)
+    global _loop
     with _starting:
         if _loop is None:
             _loop = asyncio.new_event_loop()
@@ -38,7 +38,7 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 def _forget() -> None:
-    global _loop, _starting  # noqa: PLW0603
+    global _loop, _starting
     _starting = threading.Lock()
     _loop = None
 

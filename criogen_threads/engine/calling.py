@@ -63,7 +63,7 @@ class Caller:
 
         def run_tool() -> saves.Result:
             value = tool.invoke(context, tool.validate(call.effective_arguments))
-            return self._result(call, _storable(tool, value), ToolCall.Status.DONE)
+            return self._result(call, _storable(value), ToolCall.Status.DONE)
 
         def failed(error: BaseException) -> saves.Result:
             return self._result(call, _failure(tool, error), ToolCall.Status.ERROR)
@@ -93,7 +93,7 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
                     value = await tool.ainvoke(context, arguments)
                 else:
                     value = await in_tool_thread(tool.invoke, context, arguments)
-            return _storable(tool, value), ToolCall.Status.DONE
+            return _storable(value), ToolCall.Status.DONE
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -112,11 +112,11 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class NotAResult(Exception):  # noqa: N818 (told to the model, not raised to a caller)
+class NotAResult(Exception):
     """What the tool returned cannot be a result."""
 
 
-def _storable(tool: Tool, value: Any) -> Any:
+def _storable(value: Any) -> Any:
     try:
         size = len(payload.dumps(value).encode())
     except payload.NotStorable as problem:

@@ -127,10 +127,10 @@ _dispatcher: Dispatcher | None = None
 
 def get_dispatcher() -> Dispatcher:
     """The dispatcher that the site chose."""
-    global _dispatcher  # noqa: PLW0603 (one a process)
+    global _dispatcher
     path = {"in_process": f"{__name__}.InProcess"}.get(settings.DISPATCHER, settings.DISPATCHER)
     wanted = import_string(path)
-    if type(_dispatcher) is not wanted:
+    if _dispatcher is None or type(_dispatcher) is not wanted:
         _dispatcher = wanted()
     return _dispatcher
 
@@ -146,7 +146,7 @@ def resume(key: str) -> None:
 
 
 def _forget() -> None:
-    global _dispatcher  # noqa: PLW0603
+    global _dispatcher
     _dispatcher = None
 
 

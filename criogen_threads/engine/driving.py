@@ -10,10 +10,10 @@ from criogen_threads.engine import admission, reads
 from criogen_threads.engine.journal import saves
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner
+from criogen_threads.engine.replies import Reply, make_reply
 from criogen_threads.engine.threads import in_database
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run
-from criogen_threads.engine.replies import Reply, make_reply
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -74,9 +74,7 @@ async def run(
     actor = await _actor(lease, actor)
     runner = conduct.drive(Runner(named, lease, actor, listener))
     ended = await runner.run()
-    return make_reply(
-        lease.run, ended.status, runner.usage, ended.conversation.messages, ended.conversation.calls
-    )
+    return make_reply(lease.run, ended.status, runner.usage, ended.conversation.messages, ended.conversation.calls)
 
 
 async def _actor(lease: Lease, given: Any) -> Any:

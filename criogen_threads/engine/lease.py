@@ -97,9 +97,7 @@ class Worker:
             self._writing_alone += 1
         try:
             yield
-            self.deadline = max(
-                self.deadline, time.monotonic() + settings.LEASE_SECONDS / 2
-            )  # its save renewed it
+            self.deadline = max(self.deadline, time.monotonic() + settings.LEASE_SECONDS / 2)  # its save renewed it
         finally:
             with self._ensuring:
                 self._writing_alone -= 1
@@ -204,7 +202,7 @@ _making = threading.Lock()
 
 def current() -> Worker:
     """This process's worker."""
-    global _current  # noqa: PLW0603 (one a process)
+    global _current
     with _making:
         if _current is None:
             _current = Worker()
@@ -220,7 +218,7 @@ def stop_run(run_id: UUID, error: errors.CriogenError) -> None:
 
 def forget() -> None:
     """Begin as a new worker: after a fork, and between two tests whose rows are gone."""
-    global _current, _making  # noqa: PLW0603
+    global _current, _making
     _making = threading.Lock()
     if _current is not None:
         _current._awake.set()

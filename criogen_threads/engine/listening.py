@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from criogen_threads.backends.base import ArgumentsDelta, Delta, ReasoningDelta, TextDelta
 
@@ -11,9 +13,59 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.journal.pen import Saved
+    from criogen_threads.models import Message, ToolCall
+
+logger = logging.getLogger("criogen_threads")
 
 Listener: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Called on the run's event loop with each event; it must return at once."""
+"""The caller of one run: called on the run's event loop with each event; it must return at once."""
+
+
+class Watcher(Protocol):
+    """Hears of all threads that this process writes; called from any thread, it must return at once."""
+
+    def saved(self, thread_id: UUID, seq: int) -> None:
+        """The events of a thread up to ``seq`` are committed."""
+
+    def live(self, thread_id: UUID, event: Mapping[str, Any]) -> None:
+        """A live piece of an answer came, or the pieces of one are void."""
+
+
+_watchers: tuple[Watcher, ...] = ()
+
+
+def watch(watcher: Watcher) -> None:
+    """Begin to tell a watcher."""
+    global _watchers
+    _watchers = (*_watchers, watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Stop telling it."""
+    global _watchers
+    _watchers = tuple(each for each in _watchers if each is not watcher)
+
+
+def publish_saved(thread_id: UUID, seq: int) -> None:
+    """Tell the watchers that events are committed; what fails in one of them hurts nobody else."""
+    for watcher in _watchers:
+        with _logged():
+            watcher.saved(thread_id, seq)
+
+
+def publish_live(thread_id: UUID, event: Mapping[str, Any]) -> None:
+    """Tell the watchers of a live piece."""
+    for watcher in _watchers:
+        with _logged():
+            watcher.live(thread_id, event)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        logger.exception("A watcher failed")
 
 
 def delta_event(run_id: UUID, message_id: UUID, delta: Delta) -> dict[str, Any]:
@@ -39,13 +91,10 @@ def discarded_event(run_id: UUID, message_id: UUID) -> dict[str, Any]:
     return {"type": "discarded", "run_id": str(run_id), "message_id": str(message_id)}
 
 
-def saved_events(saved: Saved, calls: Mapping[UUID, Any]) -> list[dict[str, Any]]:
+def saved_events(saved: Saved, calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
     """The events of a save, as ``get_events`` returns them."""
     from criogen_threads.engine.views import event_view
 
-    messages = {message.id: message for message in saved.messages}
-    known = {**calls, **{call.id: call for call in saved.calls}}
-    return [
-        event_view(event, messages.get(event.message_id), known.get(event.tool_call_id))
-        for event in saved.events
-    ]
+    messages: dict[UUID | None, Message] = {message.id: message for message in saved.messages}
+    known: dict[UUID | None, ToolCall] = {call.id: call for call in (*calls, *saved.calls)}
+    return [event_view(event, messages.get(event.message_id), known.get(event.tool_call_id)) for event in saved.events]

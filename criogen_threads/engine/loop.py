@@ -14,11 +14,20 @@ from criogen_threads.engine.asking import Request
 from criogen_threads.engine.calling import Caller
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import saves
-from criogen_threads.engine.listening import saved_events
+from criogen_threads.engine.listening import publish_live, saved_events
 from criogen_threads.engine.planning import Planner
 from criogen_threads.engine.threads import in_database, in_tool_thread
 from criogen_threads.engine.transcript import (
-    Action, AskModel, Fail, Finish, Plan, RunTools, Settle, Suspend, next_action, result_block,
+    Action,
+    AskModel,
+    Fail,
+    Finish,
+    Plan,
+    RunTools,
+    Settle,
+    Suspend,
+    next_action,
+    result_block,
 )  # fmt: skip
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.journal.pen import Saved
     from criogen_threads.engine.journal.takes import Lease
     from criogen_threads.engine.listening import Listener
-    from criogen_threads.engine.transcript import OpenCall
+    from criogen_threads.engine.transcript import OpenCall, Outcome
 
 logger = logging.getLogger("criogen_threads")
 T = TypeVar("T")
@@ -56,9 +65,7 @@ class Runner:
         listener: Hears live pieces and saved events.
     """
 
-    def __init__(
-        self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None
-    ) -> None:
+    def __init__(self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None) -> None:
         self.agent = agent
         self.lease = lease
         self.listener = listener
@@ -72,7 +79,7 @@ class Runner:
         self.stopped: errors.CriogenError | None = None
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Future[Any]] = set()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # The life of a run -----------------------------------------------------------------------------------------
 
@@ -91,7 +98,7 @@ class Runner:
         try:
             return await self._to_its_end()
         finally:
-            for timer in self._timers:
+            for timer in self._timers.values():
                 timer.cancel()
             worker.runs.pop(self.thread_id, None)
 
@@ -106,42 +113,39 @@ class Runner:
             await self._fail(error)
             raise
         except asyncio.CancelledError:
-            error = self.stopped or errors.RunCancelledError()
-            if isinstance(error, errors.LeaseLostError | errors.ShuttingDownError):
-                raise error from None
-            await self._fail(error)
-            if self.stopped:
-                raise error from None
+            await self._fail(errors.RunCancelledError())
             raise
         except Exception as cause:
             logger.exception("The run %s failed", self.run_id)
-            error = errors.InternalError()
-            await self._fail(error)
-            raise error from cause
+            failure = errors.InternalError()
+            await self._fail(failure)
+            raise failure from cause
 
     async def _rounds(self) -> Ended:
         while True:
             action = await self._next()
             logger.debug("run %s: %s", self.run_id, type(action).__name__)
-            match action:
-                case AskModel():
-                    if await self._ask_model():
-                        return Ended("completed", self.conversation)
-                case Plan(calls):
-                    planned = await in_tool_thread(self.planner.plan_again, self.conversation, calls)
-                    self._add(await in_database(saves.plan, self.lease, planned))
-                case Settle():
-                    await self._settle(action)
-                case RunTools(calls):
-                    await self._run_tools(calls)
-                case Suspend():
-                    if await self._suspend():
-                        return Ended("suspended", self.conversation)
-                case Finish():
-                    self._add(await in_database(saves.finish, self.lease, new_id()))
-                    return Ended("completed", self.conversation)
-                case Fail(code, message):
-                    raise errors.error_class(code)(message)
+            if ended := await self._act(action):
+                return ended
+
+    async def _act(self, action: Action) -> Ended | None:
+        match action:
+            case AskModel():
+                return await self._ask_model()
+            case Plan(calls):
+                await self._plan(calls)
+            case Settle(outcomes):
+                await self._settle(outcomes)
+            case RunTools(calls):
+                await self._run_tools(calls)
+            case Suspend():
+                return await self._suspend()
+            case Finish():
+                self._add(await in_database(saves.finish, self.lease, new_id()))
+                return Ended("completed", self.conversation)
+            case Fail(code, message):
+                raise errors.error_class(code)(message)
+        return None
 
     async def _next(self) -> Action:
         """The next action on the rows as they are now; validating arguments may take a moment, so in a thread."""
@@ -154,8 +158,8 @@ class Runner:
 
     # Acting ------------------------------------------------------------------------------------------------------
 
-    async def _ask_model(self) -> bool:
-        """One answer, saved with its calls; True when it completes the run."""
+    async def _ask_model(self) -> Ended | None:
+        """One answer, saved with its calls; one without calls completes the run."""
         request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
         answer = await request.send()
         planned = await in_tool_thread(self.planner.plan_answer, answer, request.message_id, self.step + 1)
@@ -167,51 +171,47 @@ class Runner:
         self.partial = ""
         self.step += 1
         self._add(saved)
-        return not planned
+        return None if planned else Ended("completed", self.conversation)
 
-    async def _settle(self, action: Settle) -> None:
+    async def _plan(self, calls: Sequence[OpenCall]) -> None:
+        """Give rows to calls that have none that counts."""
+        planned = await in_tool_thread(self.planner.plan_again, self.conversation, calls)
+        self._add(await in_database(saves.plan, self.lease, planned))
+
+    async def _settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write the results of calls that will not run."""
-        results = [
-            saves.Result(
-                call, self._block(call, outcome.text, is_error=True), self._settled_as(call), ran=False
-            )
-            for outcome in action.outcomes
-            for call in [self._row(outcome.call)]
-        ]
-        await self.save_results(results)
+        await self.save_results([self._settled(self._row(outcome.call), outcome.text) for outcome in outcomes])
 
-    def _settled_as(self, call: ToolCall) -> str:
-        """A rejected, expired or unknown call stays that; one that never could run is an error."""
-        return ToolCall.Status.ERROR if call.status == ToolCall.Status.READY else call.status
+    def _settled(self, call: ToolCall, text: str) -> saves.Result:
+        asked = self.conversation.asked()[call.index]
+        block = result_block(asked["id"], asked["name"], text, is_error=True)
+        never_could = call.status == ToolCall.Status.READY
+        return saves.Result(call, block, ToolCall.Status.ERROR if never_could else call.status, ran=False)
 
     async def _run_tools(self, calls: Sequence[OpenCall]) -> None:
         """Run calls side by side, atomic ones one after the other; each result is saved as it arrives."""
-        rows = [self._row(call) for call in calls]
         caller = Caller(self)
-        beginning = [
-            row for row in rows if row.status != ToolCall.Status.RUNNING and not caller.is_atomic(row)
-        ]
-        if beginning:
-            self._add(await in_database(saves.begin_calls, self.lease, beginning))
-            for row in beginning:
-                row.status, row.started_at = (
-                    ToolCall.Status.RUNNING,
-                    row.started_at or self.lease.run.started_at,
-                )
-        plain = [caller.run(row) for row in rows if not caller.is_atomic(row)]
-        atomic = caller.run_atomic([row for row in rows if caller.is_atomic(row)])
-        await self._together([*plain, atomic])
+        rows = [self._row(call) for call in calls]
+        atomic = [row for row in rows if caller.is_atomic(row)]
+        plain = [row for row in rows if not caller.is_atomic(row)]
+        await self._begin([row for row in plain if row.status != ToolCall.Status.RUNNING])
+        await self._together([*map(caller.run, plain), caller.run_atomic(atomic)])
 
-    async def _suspend(self) -> bool:
-        """Free the thread while people think; False when an answer has come meanwhile."""
+    async def _begin(self, calls: Sequence[ToolCall]) -> None:
+        """Mark calls as running before they run."""
+        if calls:
+            self._add(await in_database(saves.begin_calls, self.lease, calls))
+
+    async def _suspend(self) -> Ended | None:
+        """Free the thread while people think; go on when an answer has come meanwhile."""
         if self.lease.ephemeral:
             raise errors.ApprovalRequiredError
         saved = await in_database(saves.suspend, self.lease, new_id())
         if saved is None:
             self.conversation = await in_database(Conversation.read, self.conversation.messages[-1].id)
-            return False
+            return None
         self._add(saved)
-        return True
+        return Ended("suspended", self.conversation)
 
     async def save_results(self, results: Sequence[saves.Result]) -> None:
         """Save results in one checkpoint."""
@@ -265,6 +265,10 @@ class Runner:
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             await asyncio.gather(*tasks)
+        except asyncio.CancelledError:
+            if self.stopped is not None:
+                raise self.stopped from None
+            raise
         finally:
             for task in tasks:
                 await _ended(task)
@@ -276,12 +280,12 @@ class Runner:
             if not worker.alive:
                 self._stop(errors.LeaseLostError())
             elif worker.deadline != float("inf"):
-                self._timers[0] = self._loop.call_later(max(0.05, worker.deadline - time.monotonic()), look)
+                self._timers["lease"] = self._loop.call_later(max(0.05, worker.deadline - time.monotonic()), look)
 
-        self._timers.append(self._loop.call_soon(look))  # type: ignore[arg-type]
+        look()
         if self.agent.max_seconds is not None:
             error = errors.LimitReachedError(f"the run took longer than {self.agent.max_seconds} seconds")
-            self._timers.append(self._loop.call_later(self.agent.max_seconds, self._stop, error))
+            self._timers["limit"] = self._loop.call_later(self.agent.max_seconds, self._stop, error)
 
     # Keeping count -----------------------------------------------------------------------------------------------
 
@@ -304,22 +308,19 @@ class Runner:
     def _row(self, call: OpenCall) -> ToolCall:
         return next(row for row in self.conversation.calls if row.id == call.row)
 
-    def _block(self, call: ToolCall, content: Any, *, is_error: bool) -> dict[str, Any]:
-        asked = self.conversation.asked()[call.index]
-        return result_block(asked["id"], asked["name"], content, is_error=is_error)
-
     def _add(self, saved: Saved) -> None:
         self.conversation.add(saved.messages, saved.calls)
-        self.starts.update({e.tool_call_id: e.id for e in saved.events if e.type == "tool_start"})
+        self.starts.update({e.tool_call_id: e.id for e in saved.events if e.tool_call_id and e.type == "tool_start"})
         self._tell(saved)
 
     def _tell(self, saved: Saved) -> None:
         if self.listener is not None:
-            for event in saved_events(saved, {call.id: call for call in self.conversation.calls}):
+            for event in saved_events(saved, self.conversation.calls):
                 self.listener(event)
 
     def hear(self, event: dict[str, Any]) -> None:
         """Pass a live piece on."""
+        publish_live(self.thread_id, event)
         if self.listener is not None:
             self.listener(event)
 

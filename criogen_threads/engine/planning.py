@@ -65,9 +65,7 @@ class Planner:
             index=index,
             status=row.status if row else NEW,
             on_crash=tool.on_crash if tool else "report",
-            problem=self._problem(
-                tool, asked["name"], row.effective_arguments if row else asked["arguments"]
-            ),
+            problem=self._problem(tool, asked["name"], row.effective_arguments if row else asked["arguments"]),
             reason=row.reason if row else "",
             row=row.id if row else None,
         )
@@ -86,12 +84,9 @@ class Planner:
     def plan_answer(self, answer: ModelAnswer, message_id: UUID, step: int) -> list[Planned]:
         """A row for each call of a fresh answer. Where all can go on at once, those that can are running."""
         asked = transcript.tool_calls(answer.content)
-        planned = [
-            self._plan(index, call, message_id=message_id, step=step) for index, call in enumerate(asked)
-        ]
+        planned = [self._plan(index, call, message_id=message_id, step=step) for index, call in enumerate(asked)]
         if not any(
-            self._problem(self.agent.tools.get(call["name"]), call["name"], call["arguments"])
-            for call in asked
+            self._problem(self.agent.tools.get(call["name"]), call["name"], call["arguments"]) for call in asked
         ):
             for plan in planned:
                 if plan.call.status == ToolCall.Status.READY and not self.agent.tools[plan.call.name].atomic:

@@ -41,9 +41,7 @@ def history(key: str, limit: int) -> list[dict[str, Any]]:
 
 def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
     """The open approvals of a run, in the order in which they were asked for."""
-    calls = ToolCall.objects.using(database()).filter(
-        thread=thread_id, run=run_id, status="awaiting_approval"
-    )
+    calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id, status="awaiting_approval")
     return list(calls.order_by("step", "index"))
 
 
@@ -115,7 +113,7 @@ def rest(run_id: UUID) -> tuple[Run, Thread, bool] | None:
     found = Run.objects.using(database()).filter(pk=run_id).select_related("thread").first()
     if found is None:
         return None
-    held = Thread.objects.using(database()).held().filter(pk=found.thread_id).exists()  # type: ignore[attr-defined]
+    held = Thread.objects.using(database()).held().filter(pk=found.thread_id).exists()
     return found, found.thread, held
 
 

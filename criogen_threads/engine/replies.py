@@ -36,7 +36,5 @@ def make_reply(
     """A reply from the rows of a run."""
     own = [message for message in messages if message.run_id == run.id]
     text = next((transcript.text_of(m.content) for m in reversed(own) if m.role == "assistant"), "")
-    pending = [
-        approval_view(call) for call in calls if call.run_id == run.id and call.status == "awaiting_approval"
-    ]
+    pending = [approval_view(call) for call in calls if call.run_id == run.id and call.status == "awaiting_approval"]
     return Reply(text, status, str(run.id), [message_view(m) for m in own], usage, pending)

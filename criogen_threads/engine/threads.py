@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import connections
@@ -70,7 +70,7 @@ def _complete(future: Future[T], job: Callable[[], T]) -> None:
         result = job()
     except StopIteration as error:
         future.set_exception(RuntimeError(f"StopIteration: {error}"))  # no future can carry the original
-    except BaseException as error:  # noqa: BLE001 (it belongs to whoever waits for the future)
+    except BaseException as error:  # it belongs to whoever waits for the future
         future.set_exception(error)
     else:
         future.set_result(result)
@@ -114,7 +114,7 @@ def _submit(pool: DaemonPool, job: Callable[[], T]) -> asyncio.Future[T]:
     return asyncio.wrap_future(pool.submit(lambda: context.run(job)))
 
 
-async def _finished(future: asyncio.Future[Any]) -> Any:
+async def _finished(future: asyncio.Future[T]) -> T:
     cancelled = False
     while not future.done():
         try:

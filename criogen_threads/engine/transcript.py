@@ -6,11 +6,11 @@ the same loop started on different rows; this module is where it decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from criogen_threads.backends.base import Block
@@ -92,9 +92,7 @@ Action: TypeAlias = Plan | Settle | RunTools | Suspend | AskModel | Finish | Fai
 _RUNNABLE = ("ready", "running", "unknown")
 
 
-def next_action(
-    tail: str, open_calls: Iterable[OpenCall], *, cancelled: bool = False, over_limit: str = ""
-) -> Action:
+def next_action(tail: str, open_calls: Iterable[OpenCall], *, cancelled: bool = False, over_limit: str = "") -> Action:
     """What a run does next.
 
     Args:
@@ -143,9 +141,7 @@ def _outcome(call: OpenCall) -> str:
 
 REJECTED = "A person rejected this call; it was not run."
 EXPIRED = "Nobody approved this call in time; it was not run."
-MAY_HAVE_RUN = (
-    "This call was interrupted while it ran. It may have taken effect: find out before you ask for it again."
-)
+MAY_HAVE_RUN = "This call was interrupted while it ran. It may have taken effect: find out before you ask for it again."
 NOT_RUN = "This call was not run: the turn ended before it."
 TOOL_FAILED = "The tool failed. The failure was logged for the people who run this site."
 

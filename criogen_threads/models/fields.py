@@ -11,12 +11,20 @@ from criogen_threads import payload
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+    AnyTextField = models.TextField[Any, Any]
+else:
+    AnyTextField = models.TextField
 
-class JSONTextField(models.TextField):  # type: ignore[type-arg]  # the value is any JSON
+
+class JSONTextField(AnyTextField):
     """JSON kept as compact text: byte for byte, with NUL, on every database.
 
     Not ``jsonb``: that sorts keys and rewrites numbers, and a provider's prompt cache depends on both.
     """
+
+    if TYPE_CHECKING:
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, *_: Any) -> Any:
         return None if value is None else payload.loads(value)
@@ -24,12 +32,12 @@ class JSONTextField(models.TextField):  # type: ignore[type-arg]  # the value is
     def to_python(self, value: Any) -> Any:
         return value
 
-    def get_prep_value(self, value: Any) -> str | None:
+    def get_prep_value(self, value: Any) -> Any:
         if value is None or hasattr(value, "resolve_expression"):
             return value
         return payload.dumps(value)
 
-    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:  # noqa: ARG002
         return value if prepared else self.get_prep_value(value)
 
     def value_to_string(self, obj: models.Model) -> Any:

@@ -98,9 +98,7 @@ class Run(models.Model):
             ),
             models.CheckConstraint(
                 name="criogen_run_status",
-                condition=models.Q(
-                    status__in=["queued", "in_progress", "requires_action", "completed", "failed"]
-                ),
+                condition=models.Q(status__in=["queued", "in_progress", "requires_action", "completed", "failed"]),
             ),
         ]
 

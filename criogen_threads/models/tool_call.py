@@ -81,9 +81,7 @@ class ToolCall(models.Model):
         verbose_name_plural = _("tool calls")
         permissions = [("decide_toolcall", _("Can answer an approval"))]
         indexes = [
-            models.Index(
-                "created_at", name="criogen_call_awaiting", condition=models.Q(status="awaiting_approval")
-            ),
+            models.Index("created_at", name="criogen_call_awaiting", condition=models.Q(status="awaiting_approval")),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -83,17 +83,18 @@ class Answering(Base):
         """Put answers on record, without running anything; returns the run that they belong to."""
         posts.expire(self.id)
         thread = reads.thread(self.id)
-        if thread is None or thread.current_run is None:
+        run: Run | None = thread.current_run if thread else None
+        if thread is None or run is None:
             raise errors.ResumeInvalidError("no approval waits here")
-        waiting = {call.pk: call for call in reads.pending(thread.pk, thread.current_run_id)}
-        answers = {call: for_all for call in waiting} if for_all else _by_id(decisions or {})
+        waiting = {call.id: call for call in reads.pending(thread.id, run.id)}
+        answers = dict.fromkeys(waiting, for_all) if for_all else _by_id(decisions or {})
         if not answers:
             raise errors.ResumeInvalidError("no approval waits here")
         for call_id, decision in answers.items():
             if call := waiting.get(call_id):
-                self._check(call, decision, thread, thread.current_run)
+                self._check(call, decision, thread, run)
         posts.decide(self.id, answers, self.actor_id)
-        return thread.current_run.pk
+        return run.id
 
     def _check(self, call: ToolCall, decision: Decision, thread: Thread, run: Run) -> None:
         """May this actor answer this call, and do the edited arguments fit its tool?"""

@@ -74,10 +74,9 @@ class Changing(Base):
             InvalidStateError: ``invalid_state``: they cannot be stored.
         """
         await self._may_change("send")
-        given = {
-            name: value for name, value in (("title", title), ("metadata", metadata)) if value is not None
-        }
-        await in_database(posts.describe, self.id, **given)
+        given = {"title": title, "metadata": metadata}
+        columns = {name: value for name, value in given.items() if value is not None}
+        await in_database(posts.describe, self.id, columns)
 
     describe_sync = blocking(describe, writes=True)
 
@@ -105,8 +104,8 @@ class Changing(Base):
         if run is not None and inputs.identifier(run) is None:
             raise errors.RunNotFoundError
         event = await in_database(
-            posts.create_event, self.id, type, details, agent=agent,
-            run=inputs.identifier(run) if run else None, parent=inputs.identifier(parent) if parent else None,
+            posts.create_event, self.id, type, details, inputs.identifier(run) if run else None, agent,
+            inputs.identifier(parent) if parent else None,
         )  # fmt: skip
         return event_view(event, None, None)
 

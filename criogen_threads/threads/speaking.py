@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.backends.base import Block
-    from criogen_threads.engine.listening import Listener
     from criogen_threads.engine.replies import Reply
 
 

@@ -39,9 +39,7 @@ def test_a_plain_agent_has_the_documented_defaults():
 
 
 def test_every_option_is_kept():
-    agent = an_agent(
-        max_steps=3, max_tokens=9, max_seconds=1.5, settings={"temperature": 0}, description="Helps."
-    )
+    agent = an_agent(max_steps=3, max_tokens=9, max_seconds=1.5, settings={"temperature": 0}, description="Helps.")
     assert (agent.max_steps, agent.max_tokens, agent.max_seconds) == (3, 9, 1.5)
     assert agent.settings == {"temperature": 0}
     assert agent.description == "Helps."

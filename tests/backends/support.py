@@ -72,9 +72,7 @@ def chat_backend(url: str, model: str = "m", **options: Any) -> PydanticAIBacken
     from pydantic_ai.providers.openai import OpenAIProvider
 
     def build() -> OpenAIChatModel:
-        return OpenAIChatModel(
-            model, provider=OpenAIProvider(base_url=url, api_key="x"), settings={"max_retries": 0}
-        )
+        return OpenAIChatModel(model, provider=OpenAIProvider(base_url=url, api_key="x"), settings={"max_retries": 0})
 
     return PydanticAIBackend(build, **options)
 

@@ -18,29 +18,17 @@ from criogen_threads.payload import dumps, loads
 from tests.backends.support import asking, call, result, said, user
 
 PNG = "iVBORw0KGgo="
-TEXT = ai.TextPart(
-    "Hi", id="msg_1", provider_name="openai", provider_details={"phase": "final", "none": None}
-)
-THINKING = ai.ThinkingPart(
-    "so", id="rs_1", signature="c2ln", provider_name="anthropic", provider_details={"n": 1}
-)
+TEXT = ai.TextPart("Hi", id="msg_1", provider_name="openai", provider_details={"phase": "final", "none": None})
+THINKING = ai.ThinkingPart("so", id="rs_1", signature="c2ln", provider_name="anthropic", provider_details={"n": 1})
 REDACTED = ai.ThinkingPart("", id="redacted_thinking", signature="eA==", provider_name="anthropic")
 CALL = ai.ToolCallPart("find", {"n": [1, 2.5, None, True]}, "call_1", id="fc_1", provider_name="openai")
-IMAGE = ai.FilePart(
-    ai.BinaryImage(b"\x89PNG\r\n\x1a\n", media_type="image/png"), id="ig_1", provider_name="openai"
-)
+IMAGE = ai.FilePart(ai.BinaryImage(b"\x89PNG\r\n\x1a\n", media_type="image/png"), id="ig_1", provider_name="openai")
 SEARCH = ai.NativeToolCallPart("web_search", {"query": "x"}, "ws_1", provider_name="openai")
-FOUND = ai.NativeToolReturnPart(
-    "web_search", [{"url": "https://example.org"}], "ws_1", provider_name="openai"
-)
-COMPACTION = ai.CompactionPart(
-    "short", id="cmp_1", provider_name="openai", provider_details={"encrypted": "eA"}
-)
+FOUND = ai.NativeToolReturnPart("web_search", [{"url": "https://example.org"}], "ws_1", provider_name="openai")
+COMPACTION = ai.CompactionPart("short", id="cmp_1", provider_name="openai", provider_details={"encrypted": "eA"})
 
 
-def there_and_back(
-    *parts: ai.ModelResponsePart, **fields: Any
-) -> tuple[list[dict[str, Any]], ai.ModelResponse]:
+def there_and_back(*parts: ai.ModelResponsePart, **fields: Any) -> tuple[list[dict[str, Any]], ai.ModelResponse]:
     """The blocks of a response, as they are stored, and what a later request makes of them."""
     blocks = loads(dumps(to_blocks(ai.ModelResponse(list(parts), **fields))))
     (message,) = to_messages(asking(said(*blocks)))
@@ -108,9 +96,7 @@ def test_empty_text_is_no_block_and_an_answer_without_blocks_is_not_sent() -> No
     ],
 )
 def test_what_another_version_kept_does_not_stop_a_request(kept: dict[str, Any]) -> None:
-    (message,) = to_messages(
-        asking(said({"text": "Hi", "provider": kept}, {"provider": kept}, {"mood": "good"}))
-    )
+    (message,) = to_messages(asking(said({"text": "Hi", "provider": kept}, {"provider": kept}, {"mood": "good"})))
     assert message.parts == [ai.TextPart("Hi")]
 
 
@@ -127,9 +113,7 @@ def test_tool_results_are_given_byte_for_byte_and_json_compactly() -> None:
 
 
 def test_what_stands_between_two_answers_is_one_message() -> None:
-    request = asking(
-        user("a"), said(call("x", "f", {})), result("x", "f", "1"), user("b"), instructions="Be kind"
-    )
+    request = asking(user("a"), said(call("x", "f", {})), result("x", "f", "1"), user("b"), instructions="Be kind")
     kinds = [[type(part).__name__ for part in message.parts] for message in to_messages(request)]
     assert kinds == [["UserPromptPart"], ["ToolCallPart"], ["ToolReturnPart", "UserPromptPart"]]
     assert to_messages(request)[-1].instructions == "Be kind"  # type: ignore[union-attr]

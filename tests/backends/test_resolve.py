@@ -32,9 +32,7 @@ def test_a_string_and_a_model_object_become_a_backend_of_pydantic_ai() -> None:
     ("model", "extra"),
     [("openai:gpt-5-mini", "openai"), ("anthropic:claude", "anthropic"), ("google:g", "google")],
 )
-def test_without_pydantic_ai_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, model: str, extra: str
-) -> None:
+def test_without_pydantic_ai_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, model: str, extra: str) -> None:
     monkeypatch.setattr("criogen_threads.backends.find_spec", lambda _name: None)
     with pytest.raises(ImproperlyConfigured, match=rf"criogen-threads\[{extra}\]"):
         resolve(model)

@@ -61,9 +61,7 @@ def test_every_kind_of_block_is_streamed_as_what_it_is() -> None:
 
 
 def test_calls_without_an_id_are_numbered_along_the_conversation() -> None:
-    model = ScriptedModel(
-        lambda _messages, _tools: [{"tool_call": {"name": "a"}}, {"tool_call": {"name": "b"}}]
-    )
+    model = ScriptedModel(lambda _messages, _tools: [{"tool_call": {"name": "a"}}, {"tool_call": {"name": "b"}}])
     first = ask(model, asking(user("Hi")))[1].content
     assert first == [call("call-1", "a", {}), call("call-2", "b", {})]
     results = [result("call-1", "a", "1"), result("call-2", "b", "2")]

@@ -72,10 +72,7 @@ def test_arguments_that_were_no_object_are_sent_as_one() -> None:
     request = asking(user("Hi"), said(call("c1", "find", '{"n": ')), result("c1", "find", "broken arguments"))
     with serving(plain) as server:
         ask(chat_backend(server.url), request)
-    assert (
-        server.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"]
-        == r'{"INVALID_JSON":"{\"n\": "}'
-    )
+    assert server.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == r'{"INVALID_JSON":"{\"n\": "}'
 
 
 # What comes back --------------------------------------------------------------------------------------------
@@ -110,9 +107,7 @@ def test_text_reasoning_and_calls_are_streamed_and_answered() -> None:
         ReasoningDelta("Let me "),
         ReasoningDelta("see"),
     ]
-    pieces = [
-        (delta.index, delta.name, delta.arguments) for delta in deltas if isinstance(delta, ArgumentsDelta)
-    ]
+    pieces = [(delta.index, delta.name, delta.arguments) for delta in deltas if isinstance(delta, ArgumentsDelta)]
     assert pieces == [
         (0, "find", ""), (0, "find", '{"n"'), (0, "find", ": 1}"),
         (1, "find", ""), (1, "find", '{"n": NaN}'), (2, "ping", ""),
@@ -183,9 +178,7 @@ def test_the_wait_that_the_provider_asks_for(header: str, seconds: float | None)
 
 
 def test_the_message_holds_neither_the_key_nor_the_request() -> None:
-    secret = {
-        "error": {"message": "Incorrect API key provided: sk-secret, for 'Hello'", "code": "sk-secret x"}
-    }
+    secret = {"error": {"message": "Incorrect API key provided: sk-secret, for 'Hello'", "code": "sk-secret x"}}
     error = failing(lambda wire: wire.refuse(401, secret))
     assert str(error) == "the model answered with HTTP 401"
 
@@ -213,9 +206,7 @@ def clean_end_without_a_reason(wire: Wire) -> None:
 def error_event(wire: Wire) -> None:
     wire.start()
     wire.text("Half an ans")
-    wire.raw(
-        b'data: {"error": {"message": "overloaded", "type": "server_error", "code": "server_error"}}\n\n'
-    )
+    wire.raw(b'data: {"error": {"message": "overloaded", "type": "server_error", "code": "server_error"}}\n\n')
 
 
 def no_json(wire: Wire) -> None:

@@ -144,9 +144,7 @@ def test_a_call_back_in_one_sentence() -> None:
 def test_an_order_that_does_not_exist() -> None:
     talk = Talk()
     talk.say("refund A-9999")
-    assert "There is no order A-9999." in talk.result(
-        "look_up_order", "There is no order A-9999.", is_error=True
-    )
+    assert "There is no order A-9999." in talk.result("look_up_order", "There is no order A-9999.", is_error=True)
     assert not talk.calls
 
 

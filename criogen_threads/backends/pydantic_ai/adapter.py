@@ -39,9 +39,7 @@ class PydanticAIBackend(ModelBackend):
             and so as a passing failure. Turn it off for a provider that never sends one.
     """
 
-    def __init__(
-        self, model: str | Model | Callable[[], Model], *, require_finish_reason: bool = True
-    ) -> None:
+    def __init__(self, model: str | Model | Callable[[], Model], *, require_finish_reason: bool = True) -> None:
         self.model = model
         self.require_finish_reason = require_finish_reason
         self._models = LoopModels(self._build)

@@ -108,9 +108,7 @@ def finished_answer(stream: StreamedResponse, require_finish_reason: bool) -> Mo
     if response.state == "incomplete" or (require_finish_reason and _lacks_finish_reason(stream, response)):
         raise ModelError("The model's answer broke off before its end", passing=True)
     if response.state != "complete":
-        raise ModelError(
-            f"The model left its answer {response.state}, which cannot be continued", passing=False
-        )
+        raise ModelError(f"The model left its answer {response.state}, which cannot be continued", passing=False)
     if not response.parts and response.finish_reason == "content_filter":
         raise ModelError("The model's content filter refused to answer", passing=False)
     if not response.parts and response.finish_reason == "error":
@@ -124,9 +122,7 @@ def _lacks_finish_reason(stream: StreamedResponse, response: ai.ModelResponse) -
         return False
     # for chat completions pydantic-ai writes "stop" where the provider said nothing
     module = sys.modules.get("pydantic_ai.models.openai")
-    return response.finish_reason is None or (
-        module is not None and isinstance(stream, module.OpenAIStreamedResponse)
-    )
+    return response.finish_reason is None or (module is not None and isinstance(stream, module.OpenAIStreamedResponse))
 
 
 def to_usage(usage: Any) -> Usage:

@@ -23,8 +23,9 @@ def _walk(alias: str, model: type[Model], limited: bool) -> str:
     """SQL that reads a row and its ancestors, newest first."""
     quote = connections[alias].ops.quote_name
     table = quote(model._meta.db_table)
-    pk, parent = quote("id"), quote(model._meta.get_field("parent").column)
-    columns = ", ".join(f"row.{quote(field.column)}" for field in model._meta.concrete_fields)
+    names = {field.name: quote(str(field.column)) for field in model._meta.concrete_fields}
+    pk, parent = names["id"], names["parent"]
+    columns = ", ".join(f"row.{name}" for name in names.values())
     stop = " WHERE depth < %s" if limited else ""
     return (
         f"WITH RECURSIVE branch(pk, parent, depth) AS ("  # noqa: S608 (names come from the model)

@@ -48,8 +48,6 @@ def request_approval(pen: Pen, call: ToolCall, run: Run) -> None:
     pen.tell(approval_requested, run_id=run.id, call_id=call.id, tool=call.name, approver=call.approver)
 
 
-def note_call(
-    pen: Pen, type: str, call: ToolCall, run: Run, *, parent: UUID | None = None, **values: Any
-) -> Event:
+def note_call(pen: Pen, type: str, call: ToolCall, run: Run, *, parent: UUID | None = None, **values: Any) -> Event:
     """An event that speaks of a call, below the start of its run unless another parent is given."""
     return pen.event(type, run, parent=parent or run.id, tool_call_id=call.id, **values)

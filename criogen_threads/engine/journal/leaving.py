@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def awaiting(session: Session, locked: Locked) -> ToolCallQuerySet:
     """The open approvals of the thread's current run."""
     calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=locked.current_run_id)
-    return calls.filter(status=ToolCall.Status.AWAITING_APPROVAL)  # type: ignore[return-value]
+    return calls.filter(status=ToolCall.Status.AWAITING_APPROVAL)
 
 
 def has_expired(session: Session, locked: Locked) -> bool:
@@ -46,8 +46,8 @@ def expire_approvals(session: Session, locked: Locked) -> None:
 def leave_run(pen: Pen, error: type[CriogenError]) -> None:
     """The current run, unfinished, ends here as failed; what it waited for is void."""
     locked = pen.locked
-    run = Run.objects.using(pen.session.alias).get(pk=locked.current_run_id)
-    if run.status not in (Run.Status.IN_PROGRESS, Run.Status.REQUIRES_ACTION):
+    run = pen.session.find(Run, locked.current_run_id, status__in=("in_progress", "requires_action"))
+    if run is None:
         return
     void_approvals(pen)
     message = error.default_message()

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from criogen_threads import errors
 from criogen_threads.engine.journal.statements import Select, bind, database
 from criogen_threads.engine.journal.writing import write
-from criogen_threads.models import Run, Thread, Worker
+from criogen_threads.models import Run, Thread, ToolCall, Worker
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,7 +25,7 @@ WAITER_SECONDS = 5
 
 
 def _first(thread: Any) -> RunQuerySet:
-    return Run.objects.queued().filter(thread=thread)  # type: ignore[attr-defined, no-any-return]
+    return Run.objects.queued().filter(thread=thread)
 
 
 LINE = Select(
@@ -48,12 +48,12 @@ def place(session: Session, thread_id: UUID) -> tuple[int, UUID | None]:
 
 def gone() -> Q:
     """Waiting calls that nobody waits for any more: overdue, or their process is dead."""
-    return Q(wait_until__isnull=False) & (Q(wait_until__lte=Now()) | ~_waiter_lives())
+    return Q(Q(wait_until__lte=Now()) | ~_waiter_lives(), wait_until__isnull=False)
 
 
 def orphaned() -> Q:
     """Submitted runs whose process is dead: to be dispatched again."""
-    return Q(wait_until__isnull=True) & ~_waiter_lives()
+    return Q(~_waiter_lives(), wait_until__isnull=True)
 
 
 def _waiter_lives() -> Exists:
@@ -63,7 +63,9 @@ def _waiter_lives() -> Exists:
 def purge(session: Session, thread_id: UUID, but: UUID | None = None) -> None:
     """Below the lock: pass over dead waiters. What they wanted to say is not stored."""
     waiting = Run.objects.using(session.alias).filter(gone(), thread=thread_id, status=Run.Status.QUEUED)
-    waiting.exclude(pk=but)._raw_delete(session.alias)
+    if but is not None:
+        waiting = waiting.exclude(pk=but)
+    waiting._raw_delete(session.alias)
 
 
 @write
@@ -99,7 +101,7 @@ def look(run_id: UUID) -> Place | None:
     if not run.urgent:
         earlier |= Q(urgent=True)
     ahead = runs.filter(earlier, thread=run.thread_id, status=Run.Status.QUEUED).exclude(gone()).count()
-    held = Worker.objects.using(database()).filter(pk=run.thread.holder, expires_at__gt=Now()).exists()
+    held = Thread.objects.using(database()).held().filter(pk=run.thread_id).exists()
     due = run.thread.status == Thread.Status.SUSPENDED and run.thread.pending == 0
     return Place(ahead, held, due)
 
@@ -119,4 +121,22 @@ def forsaken(worker: UUID) -> list[UUID]:
 
 def due() -> list[str]:
     """Threads whose approvals are all answered and whose run nobody has taken up."""
-    return list(Thread.objects.using(database()).due().values_list("key", flat=True))  # type: ignore[attr-defined]
+    return list(Thread.objects.using(database()).due().values_list("key", flat=True))
+
+
+def interrupted() -> list[str]:
+    """Threads whose run is unfinished and whose process is dead."""
+    threads = Thread.objects.using(database()).interrupted().filter(ephemeral=False)
+    return list(threads.values_list("key", flat=True))
+
+
+def left_behind() -> list[str]:
+    """Ephemeral threads whose process is dead."""
+    threads = Thread.objects.using(database()).filter(ephemeral=True)
+    return list(threads.exclude(pk__in=threads.held()).values_list("key", flat=True))
+
+
+def overdue() -> list[str]:
+    """Threads with an approval that nobody answered in time."""
+    expired = ToolCall.objects.using(database()).expired()
+    return list(expired.values_list("thread__key", flat=True).distinct())

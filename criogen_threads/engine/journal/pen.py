@@ -22,6 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
+from criogen_threads.engine import listening
 from criogen_threads.engine.journal.statements import Select, Session, bind
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
@@ -132,10 +133,16 @@ def _locked(session: Session, lock: Select, standing: Select, **which: Any) -> L
 class Saved:
     """What a write has added, for the loop, the listeners and the signals."""
 
+    thread_id: UUID
     version: int
     messages: list[Message] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+
+    def publish(self) -> None:
+        """Tell whoever watches this process's threads that there are new events."""
+        if self.events:
+            listening.publish_saved(self.thread_id, self.events[-1].seq)
 
 
 class Pen:
@@ -144,7 +151,7 @@ class Pen:
     def __init__(self, session: Session, locked: Locked) -> None:
         self.session = session
         self.locked = locked
-        self.saved = Saved(locked.version)
+        self.saved = Saved(locked.id, locked.version)
         self.columns: dict[str, Any] = {}
         self.checkpoints: list[Checkpoint] = []
         self.runs: list[Run] = []
@@ -152,9 +159,7 @@ class Pen:
         self.tail = locked.message_id
         self.position = locked.position or 0
 
-    def message(
-        self, role: str, content: list[dict[str, Any]], *, run_id: UUID | None, **values: Any
-    ) -> Message:
+    def message(self, role: str, content: list[dict[str, Any]], *, run_id: UUID | None, **values: Any) -> Message:
         """Append a message to the branch."""
         self.position += 1
         message = Message(
@@ -251,4 +256,5 @@ class Pen:
                 session.update(model, pk, **values)
             if self.columns:
                 session.update(Thread, self.locked.id, **self.columns)
+        session.written.append(self.saved)
         return self.saved

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from criogen_threads import errors, payload
 from criogen_threads.engine.journal.calls import note_call
@@ -17,6 +16,7 @@ from criogen_threads.signals import approval_decided, run_finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
@@ -56,7 +56,7 @@ def decide(session: Session, key: str, decisions: Mapping[UUID, Decision], actor
     locked = lock_key(session, key)
     if locked is None or not decisions:
         raise errors.ResumeInvalidError("no approval waits here")
-    run = Run.objects.using(session.alias).filter(pk=locked.current_run_id).first()
+    run = session.find(Run, locked.current_run_id)
     calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, pk__in=decisions)
     found = {call.pk: call for call in calls.select_related("decided_by")}
     pen = Pen(session, locked)
@@ -124,9 +124,7 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
     locked = lock_key(session, key)
     if locked is None:
         return None
-    run = (
-        Run.objects.using(session.alias).filter(thread=locked.id, pk=run_id or locked.current_run_id).first()
-    )
+    run = session.find(Run, run_id or locked.current_run_id, thread=locked.id)
     if run is None or run.status in (Run.Status.COMPLETED, Run.Status.FAILED):
         return None
     pen = Pen(session, locked)
@@ -144,12 +142,11 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
 @write
 def interrupt(session: Session, run_id: UUID) -> None:
     """Ask the run that is under way to stop, for a queued run that came later and will not wait for it."""
-    run = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED).first()
+    run = session.find(Run, run_id, status=Run.Status.QUEUED)
     locked = lock(session, run.thread_id) if run else None
     if run is None or locked is None or not locked.held:
         return
-    earlier = Run.objects.using(session.alias).filter(pk=locked.current_run_id, number__lt=run.number)
-    if earlier.exists():
+    if session.find(Run, locked.current_run_id, number__lt=run.number):
         session.update(Thread, locked.id, cancel_mark=locked.current_run_id)
 
 
@@ -164,7 +161,15 @@ def _cancel_queued(pen: Pen, run: Run) -> None:
 
 
 @write
-def create_event(session: Session, key: str, type: str, details: Any, **given: Any) -> Event:
+def create_event(
+    session: Session,
+    key: str,
+    kind: str,
+    details: Any,
+    run_id: UUID | None = None,
+    agent: str | None = None,
+    parent: UUID | None = None,
+) -> Event:
     """Note an event of the site's own; agent and run are filled in where they are left out.
 
     Raises:
@@ -174,19 +179,18 @@ def create_event(session: Session, key: str, type: str, details: Any, **given: A
     locked = lock_key(session, key)
     if locked is None:
         raise errors.ThreadNotFoundError
-    run_id = given.get("run") or locked.current_run_id
-    run = Run.objects.using(session.alias).filter(thread=locked.id, pk=run_id).first() if run_id else None
-    if given.get("run") and run is None:
+    run = session.find(Run, run_id or locked.current_run_id, thread=locked.id)
+    if run_id and run is None:
         raise errors.RunNotFoundError
     pen = Pen(session, locked)
-    agent = given.get("agent") or (run.agent if run else locked.agent)
-    event = pen.event(type, run, parent=given.get("parent"), agent=agent, details=details)
+    agent = agent or (run.agent if run else locked.agent)
+    event = pen.event(kind, run, parent=parent, agent=agent, details=details)
     pen.write()
     return event
 
 
 @write
-def describe(session: Session, key: str, **columns: Any) -> None:
+def describe(session: Session, key: str, columns: Mapping[str, Any]) -> None:
     """Set the title or the metadata of a thread.
 
     Raises:
@@ -207,7 +211,7 @@ def describe(session: Session, key: str, **columns: Any) -> None:
 @write
 def claim(session: Session, run_id: UUID, worker: UUID) -> bool:
     """Become the one that runs a submitted run; False when it is not in line any more."""
-    run = Run.objects.using(session.alias).filter(pk=run_id).first()
+    run = session.find(Run, run_id)
     if run is None or lock(session, run.thread_id) is None:
         return False
     queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)

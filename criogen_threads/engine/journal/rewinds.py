@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine.conversation import Conversation
-from criogen_threads.engine.journal import lines
 from criogen_threads.engine.journal.calls import Planned, add_calls
+from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import leave_run
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
 from criogen_threads.engine.journal.writing import write
@@ -38,8 +38,7 @@ def rewind(
         CheckpointNotFoundError: ``checkpoint_not_found``.
     """
     locked = lock_key(session, key)
-    checkpoints = Checkpoint.objects.using(session.alias)
-    target = checkpoints.filter(thread=locked.id, pk=target_id).first() if locked else None
+    target = session.find(Checkpoint, target_id, thread=locked.id) if locked else None
     if locked is None or target is None:
         raise errors.CheckpointNotFoundError
     if locked.held:
@@ -47,9 +46,7 @@ def rewind(
     pen = Pen(session, locked)
     leave_run(pen, errors.RunAbandonedError)
     head = _fork(pen, target, checkpoint_id, _state_at(session, target))
-    pen.event(
-        "checkpoint_fork", None, agent=locked.agent, details={"from": str(target.pk), "to": str(head.pk)}
-    )
+    pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": str(target.pk), "to": str(head.pk)})
     if target.status == Checkpoint.Status.SUSPENDED:
         _wait_again(pen, target, run_id, actor_id)
     pen.tell(thread_rewound, checkpoint_id=target.pk, head=head.pk)
@@ -59,10 +56,8 @@ def rewind(
 
 def _state_at(session: Session, target: Checkpoint) -> dict[str, Any]:
     """The state as it was at a checkpoint."""
-    if target.state_at_id is None:
-        return {}
-    at = Checkpoint.objects.using(session.alias).get(pk=target.state_at_id)
-    return at.state or {}
+    at = session.find(Checkpoint, target.state_at_id)
+    return (at.state or {}) if at else {}
 
 
 def _fork(pen: Pen, target: Checkpoint, checkpoint_id: UUID, state: dict[str, Any]) -> Checkpoint:
@@ -92,26 +87,15 @@ def _fork(pen: Pen, target: Checkpoint, checkpoint_id: UUID, state: dict[str, An
 
 def _wait_again(pen: Pen, target: Checkpoint, run_id: UUID, actor_id: Any) -> None:
     """The target waited for people: a new run waits for them again, and older answers do not count."""
-    session, locked = pen.session, pen.locked
-    origin = Run.objects.using(session.alias).get(pk=target.run_id)
-    run = pen.run(
-        Run(
-            id=run_id,
-            thread_id=locked.id,
-            number=lines.place(session, locked.id)[0],
-            status=Run.Status.REQUIRES_ACTION,
-            agent=origin.agent,
-            actor_id=origin.actor_id if actor_id is None else actor_id,
-            locale=origin.locale,
-            forked_from_id=origin.pk,
-            first_step=target.step,
-            started_at=locked.now,
-        )
-    )
-    pen.event("run_start", run)
-    pen.event("agent_start", run, id=run.id, message_id=target.message_id)
+    origin = pen.session.find(Run, target.run_id)
+    if origin is None:
+        return
+    run = fork_run(
+        pen, origin, run_id, status=Run.Status.REQUIRES_ACTION, step=target.step, message_id=target.message_id,
+        actor_id=actor_id,
+    )  # fmt: skip
     pen.thread(status=Thread.Status.SUSPENDED, current_run=run.id)
-    locked.pending = 0
+    pen.locked.pending = 0
     add_calls(pen, run, [_asked_again(call, run) for call in _approvals_at(target, origin.pk)])
 
 

@@ -117,7 +117,8 @@ def begin_calls(session: Session, lease: Lease, calls: Sequence[ToolCall]) -> Sa
     locked = hold(session, lease)
     pen = Pen(session, locked)
     for call in calls:
-        pen.update(ToolCall, call.id, status=ToolCall.Status.RUNNING, started_at=locked.now)
+        call.status, call.started_at = ToolCall.Status.RUNNING, locked.now
+        pen.update(ToolCall, call.id, status=call.status, started_at=call.started_at)
         note_call(pen, "tool_start", call, lease.run)
     return pen.write()
 
@@ -185,9 +186,7 @@ def finish(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved:
 
 
 @write
-def fail(
-    session: Session, lease: Lease, error: errors.CriogenError, checkpoint_id: UUID, partial: str = ""
-) -> Saved:
+def fail(session: Session, lease: Lease, error: errors.CriogenError, checkpoint_id: UUID, partial: str = "") -> Saved:
     """Save that the run ended here, with the code of why; ``retry()`` can go on.
 
     Open calls stay open: those that had started are unknown, approvals that waited are void.
@@ -204,9 +203,7 @@ def fail(
     return pen.write()
 
 
-def append_failure(
-    pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = ""
-) -> None:
+def append_failure(pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = "") -> None:
     """Below the lock: the run's end, its checkpoint and its event; the thread is freed."""
     locked, message = pen.locked, str(error)
     calls = ToolCall.objects.using(pen.session.alias).filter(thread=locked.id, run=run.id)

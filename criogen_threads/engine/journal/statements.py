@@ -11,9 +11,9 @@ from collections import namedtuple
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from django.db import connections, router, transaction
+from django.db import router, transaction
 from django.db.models import Expression, sql
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from django.db.backends.base.base import BaseDatabaseWrapper
     from django.db.models import Field, Model, QuerySet
+    from django.db.transaction import Atomic
     from django.dispatch import Signal
 
     AnyField = Field[Any, Any]
@@ -41,13 +42,13 @@ class Bind(Expression):
         super().__init__(output_field=field)
         self.name = name
 
-    def as_sql(self, *_: Any, **__: Any) -> tuple[str, list[Bind]]:
+    def as_sql(self, compiler: Any, connection: Any) -> Any:  # noqa: ARG002 (Django's own signature)
         return "%s", [self]
 
 
 def bind(model: type[Model], field: str, name: str = "") -> Any:
     """An open value with the type of a model's field, called like the field unless named otherwise."""
-    return Bind(name or field, model._meta.get_field(field))
+    return Bind(name or field, cast("AnyField", model._meta.get_field(field)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,7 @@ class Statement:
 
     def values(self, connection: BaseDatabaseWrapper, binds: dict[str, Any]) -> list[Any]:
         return [
-            param.output_field.get_db_prep_save(binds[param.name], connection)
-            if isinstance(param, Bind)
-            else param
+            param.output_field.get_db_prep_save(binds[param.name], connection) if isinstance(param, Bind) else param
             for param in self.params
         ]
 
@@ -83,7 +82,7 @@ class Select:
 def _compile_select(queryset: QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Statement:
     query = queryset.query
     names = [*query.extra_select, *query.values_select, *query.annotation_select]
-    row_type = namedtuple("Row", [name.replace("__", "_") for name in names])  # type: ignore[misc]  # noqa: PYI024
+    row_type = namedtuple("Row", [name.replace("__", "_") for name in names])  # type: ignore[misc]
     compiler = query.get_compiler(connection=connection)
     text, params = compiler.as_sql()
     converters = compiler.get_converters([column for column, _, _ in compiler.select])
@@ -103,9 +102,7 @@ def _given(row: Model) -> tuple[AnyField, ...]:
 
 
 @cache
-def _insert(
-    alias: str, model: type[Model], fields: tuple[AnyField, ...], count: int, ignore: bool
-) -> Statement:
+def _insert(alias: str, model: type[Model], fields: tuple[AnyField, ...], count: int, ignore: bool) -> Statement:
     rows = [
         model(**{field.attname: Bind(f"{number}.{field.attname}", field) for field in fields})
         for number in range(count)
@@ -118,22 +115,22 @@ def _insert(
 
 @cache
 def _update(alias: str, model: type[Model], columns: tuple[str, ...]) -> Statement:
-    queryset = model._base_manager.filter(pk=bind(model, model._meta.pk.name, "pk"))  # type: ignore[union-attr]
-    query = queryset.query.chain(sql.UpdateQuery)
+    queryset = model._base_manager.filter(pk=bind(model, "id", "pk"))
+    query: Any = queryset.query.chain(sql.UpdateQuery)
     query.add_update_values({name: bind(model, name) for name in columns})
     text, params = query.get_compiler(using=alias).as_sql()
     return Statement(text, tuple(params))
 
 
-class AlreadyWritten(Exception):  # noqa: N818 (not an error: the write has succeeded before)
+class AlreadyWritten(Exception):
     """The write that is being repeated took effect the first time."""
 
 
 class Session:
-    """One open transaction: executes compiled statements on its connection.
+    """One attempt at a write: a transaction that executes compiled statements.
 
     Args:
-        connection: The connection that the transaction is open on.
+        connection: The connection that the transaction is opened on.
         earlier: The session of the attempt that this one repeats.
     """
 
@@ -142,8 +139,13 @@ class Session:
         self.alias = connection.alias
         self.proof: tuple[type[Model], Any] | None = earlier.proof if earlier else None
         self.outbox: list[tuple[Signal, dict[str, Any]]] = earlier.outbox if earlier else []
+        self.written: list[Any] = earlier.written if earlier else []
         self.repeats = earlier is not None
         self.finished = False
+
+    def transaction(self) -> Atomic:
+        """A transaction of its own, never part of another: what it writes is committed when this block ends."""
+        return transaction.atomic(using=self.alias, durable=not settings.IN_CALLING_THREAD)
 
     def refuse_repetition(self) -> None:
         """Below the lock: stop when an earlier attempt at this write, whose answer was lost, took effect.
@@ -154,13 +156,14 @@ class Session:
         if self.repeats and self._proven():
             raise AlreadyWritten
         self.outbox = []
+        self.written = []
 
     def took_effect(self) -> bool:
         """Whether this transaction was committed although leaving it raised: a hook of on_commit may fail."""
         connection = self.connection
         return self.finished and connection.is_usable() and not connection.in_atomic_block and self._proven()
 
-    def lost(self, error: Exception) -> bool:
+    def lost(self, error: BaseException) -> bool:
         """Whether this error ended the transaction; another database of the site may have raised it."""
         return getattr(error.__cause__, "sqlstate", None) is not None or not self.connection.is_usable()
 
@@ -176,6 +179,8 @@ class Session:
 
     def announce(self) -> None:
         """Send what the committed transaction had to tell; a receiver that fails is logged, no more."""
+        for saved in self.written:
+            saved.publish()
         for signal, facts in self.outbox:
             signal.send_robust(sender=Thread, **facts)
 
@@ -190,14 +195,15 @@ class Session:
             cursors = [stack.enter_context(self.connection.cursor()) for _ in statements]
             for cursor, statement in zip(cursors, statements, strict=True):
                 cursor.execute(statement.text, statement.values(self.connection, binds))
-            return [
-                statement.read(cursor.fetchall())
-                for cursor, statement in zip(cursors, statements, strict=True)
-            ]
+            return [statement.read(cursor.fetchall()) for cursor, statement in zip(cursors, statements, strict=True)]
 
     def row(self, select: Select, **binds: Any) -> Any:
         """The first row, or None."""
         return next(iter(self.rows(select, **binds)), None)
+
+    def find(self, model: type[M], pk: Any, **conditions: Any) -> M | None:
+        """One row; None where there is no such id."""
+        return None if pk is None else model._base_manager.using(self.alias).filter(pk=pk, **conditions).first()
 
     def insert(self, rows: Sequence[Model], *, ignore_conflicts: bool = False) -> None:
         """Insert rows of one model in one statement."""
@@ -245,11 +251,3 @@ def _pipeline(connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
 def database() -> str:
     """The alias of the database that holds the rows."""
     return router.db_for_write(Thread)
-
-
-@contextmanager
-def transaction_session(earlier: Session | None = None) -> Iterator[Session]:
-    """A transaction of its own, never part of another: a save is committed when this block ends."""
-    alias = database()
-    with transaction.atomic(using=alias, durable=not settings.IN_CALLING_THREAD):
-        yield Session(connections[alias], earlier)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import expire_approvals, has_expired, leave_open_calls, leave_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
 from criogen_threads.engine.journal.writing import write
@@ -145,8 +146,8 @@ def retry(
         raise errors.ResumeInvalidError("no answered approval waits to be taken up")
     if locked.current_run_id is None:
         return _fork(session, locked, worker, run_id, actor_id)
-    run = Run.objects.using(session.alias).get(pk=locked.current_run_id)
-    if run.status == Run.Status.COMPLETED:
+    run = session.find(Run, locked.current_run_id)
+    if run is None or run.status == Run.Status.COMPLETED:
         raise errors.ResumeInvalidError("the last run is complete")
     return _reopen(session, locked, run, worker)
 
@@ -165,24 +166,18 @@ def _reopen(session: Session, locked: Locked, run: Run, worker: UUID) -> Lease:
 
 def _fork(session: Session, locked: Locked, worker: UUID, run_id: UUID, actor_id: Any) -> Lease:
     """Go on from a rewound checkpoint in the middle of a run: a new run, which names the old one."""
-    if locked.head_status == Checkpoint.Status.COMPLETED:
+    origin = session.find(Run, locked.head_run_id)
+    if origin is None or locked.head_status == Checkpoint.Status.COMPLETED:
         raise errors.ResumeInvalidError("the conversation is complete at this checkpoint")
-    origin = Run.objects.using(session.alias).get(pk=locked.head_run_id)
     pen = Pen(session, locked)
-    run = pen.run(
-        Run(
-            id=run_id,
-            thread_id=locked.id,
-            number=lines.place(session, locked.id)[0],
-            status=Run.Status.IN_PROGRESS,
-            agent=origin.agent,
-            actor_id=origin.actor_id if actor_id is None else actor_id,
-            locale=origin.locale,
-            forked_from_id=origin.id,
-            first_step=locked.step or 0,
-            started_at=locked.now,
-        )
+    step = locked.step or 0
+    run = fork_run(
+        pen,
+        origin,
+        run_id,
+        status=Run.Status.IN_PROGRESS,
+        step=step,
+        message_id=locked.message_id,
+        actor_id=actor_id,
     )
-    pen.event("run_start", run)
-    pen.event("agent_start", run, id=run.id, message_id=locked.message_id)
-    return _hold(pen, run, worker, locked.state, locked.step or 0)
+    return _hold(pen, run, worker, locked.state, step)

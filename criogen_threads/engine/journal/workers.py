@@ -26,7 +26,7 @@ def register(worker: UUID, host: str, pid: int) -> None:
 
 def renew(worker: UUID) -> bool:
     """A beat; False when this worker is dead to the others."""
-    return bool(Worker.objects.using(database()).alive().filter(pk=worker).update(expires_at=_lease_end()))  # type: ignore[attr-defined]
+    return bool(Worker.objects.using(database()).alive().filter(pk=worker).update(expires_at=_lease_end()))
 
 
 def expire(worker: UUID) -> None:
@@ -42,3 +42,8 @@ def held_by(worker: UUID) -> dict[UUID, tuple[int, UUID | None]]:
 
 def exists(worker: UUID) -> bool:
     return Worker.objects.using(database()).filter(pk=worker).exists()
+
+
+def forget_dead() -> None:
+    """Remove the rows of processes that died a day ago or earlier."""
+    Worker.objects.using(database()).filter(expires_at__lt=Now() - timedelta(days=1)).delete()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from django.db import InterfaceError, OperationalError, connections
 
 from criogen_threads.conf import settings
-from criogen_threads.engine.journal.statements import AlreadyWritten, Session, database, transaction_session
+from criogen_threads.engine.journal.statements import AlreadyWritten, Session, database
 from criogen_threads.errors import DatabaseUnavailableError
 
 if TYPE_CHECKING:
@@ -44,23 +44,25 @@ def write(function: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
     @wraps(function)
     def writing(*args: P.args, **kwargs: P.kwargs) -> T:
         patience = Patience()
-        session: Session | None = None
+        earlier: Session | None = None
         while True:
+            session = Session(connections[database()], earlier)
             try:
-                with transaction_session(session) as session:
+                with session.transaction():
                     result = function(session, *args, **kwargs)
                     session.finished = True
                 break
             except AlreadyWritten:
                 break  # the attempt whose COMMIT got no answer had succeeded: its result stands
             except Exception as error:
-                if session is not None and session.took_effect():
+                if session.took_effect():
                     logger.exception("A hook failed after its commit")
                     break
                 if settings.IN_CALLING_THREAD or not is_passing(error):
                     raise
                 connections[database()].close()
                 patience.wait(error)
+            earlier = session
         session.announce()
         return result
 
@@ -92,7 +94,7 @@ class Patience:
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
 
 
-def is_passing(error: Exception) -> bool:
+def is_passing(error: BaseException) -> bool:
     """Whether the same transaction may succeed when it is tried again."""
     if isinstance(error, InterfaceError):
         return True
@@ -101,18 +103,13 @@ def is_passing(error: Exception) -> bool:
     state = _sqlstate(error)
     if state is None:
         return connections[database()].vendor != "sqlite" or "locked" in str(error)
-    return (
-        is_conflict(error)
-        or state == _IDLE_TOO_LONG
-        or state[:2] in _CONNECTION_CLASSES
-        and state != _CANCELLED
-    )
+    return is_conflict(error) or state == _IDLE_TOO_LONG or (state[:2] in _CONNECTION_CLASSES and state != _CANCELLED)
 
 
-def is_conflict(error: Exception) -> bool:
+def is_conflict(error: BaseException) -> bool:
     """Whether the transaction was the victim of a deadlock or of another transaction."""
     return (_sqlstate(error) or "").startswith(_CONFLICT_CLASS)
 
 
-def _sqlstate(error: Exception) -> str | None:
+def _sqlstate(error: BaseException) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)

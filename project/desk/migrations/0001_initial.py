@@ -15,9 +15,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("number", models.CharField(max_length=20, unique=True, verbose_name="number")),
                 ("customer", models.CharField(max_length=100, verbose_name="customer")),
@@ -59,16 +57,12 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("phone", models.CharField(max_length=40, verbose_name="phone")),
                 (
                     "when",
-                    models.CharField(
-                        help_text="In the customer's words.", max_length=100, verbose_name="when"
-                    ),
+                    models.CharField(help_text="In the customer's words.", max_length=100, verbose_name="when"),
                 ),
                 ("note", models.TextField(blank=True, verbose_name="note")),
                 ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),

@@ -1,0 +1,92 @@
+"""A database for each contestant, made from one template and dropped at the end."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.services import PostgreSQL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFIX = f"criogen_bench_{os.getpid()}_"
+
+
+class DurablePostgreSQL(PostgreSQL):
+    """With the settings of a server that keeps its promises: each commit waits for the disk."""
+
+    settings = {"listen_addresses": "", "max_connections": "300"}
+
+
+class Databases:
+    """Databases on one server.
+
+    Args:
+        url: The server's address, with the right to create databases.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.made: list[str] = []
+
+    def make(self, name: str, template: str | None = None) -> str:
+        """A new database, a copy of an earlier one where a template is named; returns its address."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(PREFIX + name))
+        if template is not None:
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(PREFIX + template))
+        self._execute(statement)
+        self.made.append(name)
+        return self.address(name)
+
+    def address(self, name: str) -> str:
+        parts = {**conninfo_to_dict(self.url), "dbname": PREFIX + name}
+        return make_conninfo("", **{key: str(value) for key, value in parts.items()})
+
+    def drop(self) -> None:
+        for name in self.made:
+            database = sql.Identifier(PREFIX + name)
+            self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
+        self.made.clear()
+
+    def size(self, name: str) -> tuple[int, dict[str, int]]:
+        """Bytes of the tables with their indexes and out-of-line texts that have rows; rows by table."""
+        with psycopg.connect(self.address(name), autocommit=True) as connection:
+            tables = [
+                table
+                for (table,) in connection.execute(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+                    " AND (tablename LIKE 'criogen%' OR tablename LIKE 'checkpoint%')"
+                    " AND tablename <> 'checkpoint_migrations'"
+                )
+            ]
+            size, rows = 0, {}
+            for table in sorted(tables):
+                identifier = sql.Identifier(table)
+                count = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier)).fetchone()
+                total = connection.execute("SELECT pg_total_relation_size(%s::regclass)", [table]).fetchone()
+                assert count is not None and total is not None
+                rows[table] = count[0]
+                size += total[0] if count[0] else 0
+        return size, rows
+
+    def _execute(self, statement: sql.Composable) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@contextmanager
+def server(*, durable: bool) -> Iterator[Databases]:
+    """The server that ``DATABASE_URL`` names, else one of our own."""
+    with ExitStack() as stack:
+        url = os.environ.get("DATABASE_URL")
+        if not url:
+            url = stack.enter_context(DurablePostgreSQL() if durable else PostgreSQL()).url
+        databases = Databases(url)
+        stack.callback(databases.drop)
+        yield databases

@@ -1,0 +1,173 @@
+"""criogen_threads as a site uses it: ``send`` on a handle, through Django's connection pool."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections
+from django.db.backends.signals import connection_created
+
+from benchmarks.contestant import Taken
+from criogen_threads.agents import Agent, tool
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.engine import lease, loop, threads
+from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.workload import Spoken
+
+
+class Stopwatch:
+    """Measures the journal's writes and the loop's reads, each in the thread that does it.
+
+    A write lasts from before it takes its connection from the pool until that is given back.
+    """
+
+    def __init__(self) -> None:
+        self.saves = self.reads = 0.0
+        self.commits = self.statements = 0
+        self._job = threading.local()
+        self._transaction = writing.transaction_session
+        self._close = threads.close_connections
+        writing.transaction_session = self._timed_transaction  # type: ignore[assignment]
+        threads.close_connections = self._timed_close
+        connection_created.connect(self._count)
+        loop.Conversation = self._timed_reader()  # type: ignore[attr-defined, misc]
+
+    @contextmanager
+    def _timed_transaction(self, *args: Any) -> Iterator[Any]:
+        started = time.perf_counter()
+        try:
+            with self._transaction(*args) as session:
+                yield session
+        finally:
+            self.saves += time.perf_counter() - started
+            self.commits += 1
+            self._job.saved = True
+
+    def _timed_close(self) -> None:
+        started = time.perf_counter()
+        self._close()
+        if getattr(self._job, "saved", False):
+            self.saves += time.perf_counter() - started
+            self._job.saved = False
+
+    def _timed_reader(self) -> type[Conversation]:
+        watch = self
+
+        class TimedConversation(Conversation):
+            @classmethod
+            def read(cls, tail: Any) -> Conversation:
+                started = time.perf_counter()
+                try:
+                    return super().read(tail)
+                finally:
+                    watch.reads += time.perf_counter() - started
+
+        return TimedConversation
+
+    def _count(self, connection: Any, **_: Any) -> None:
+        """Count what the pool's threads execute; a connection signals each time it is taken from the pool."""
+        pooled = threading.current_thread().name.startswith(("criogen-database", "criogen-tool"))
+        if pooled and self._counted not in connection.execute_wrappers:
+            connection.execute_wrappers.append(self._counted)
+
+    def _counted(self, execute: Callable[..., Any], *args: Any) -> Any:
+        self.statements += 1
+        return execute(*args)
+
+    def lap(self) -> tuple[float, float, int, int]:
+        """Saves, reads (seconds), commits and statements since the last lap."""
+        lap = self.saves, self.reads, self.commits, self.statements
+        self.saves = self.reads = 0.0
+        self.commits = self.statements = 0
+        return lap
+
+
+class Ours:
+    """One thread, one agent with one tool, a model that answers from the script."""
+
+    def __init__(self, name: str, *, tools: bool = True) -> None:
+        self.name = name
+        self.tools = tools
+        self.watch = Stopwatch()
+        self.spoken: Spoken | None = None
+
+        @tool
+        def lookup(order: int, note: str) -> dict[str, Any]:
+            """Look an order up."""
+            assert self.spoken is not None
+            return self.spoken.result
+
+        self.agent = Agent("bench", model=ScriptedModel(self._respond, chunk=1000), tools=[lookup])
+        self.thread = self.agent.thread("bench")
+
+    def _respond(self, messages: Any, _tools: Any) -> Any:
+        assert self.spoken is not None
+        if self.tools and messages[-1]["role"] == "user":
+            return [{"tool_call": {"name": "lookup", "arguments": self.spoken.arguments}}]
+        return self.spoken.answer
+
+    async def turn(self, spoken: Spoken) -> Taken:
+        self.spoken = spoken
+        started = time.perf_counter()
+        await self.thread.send(spoken.question)
+        whole = time.perf_counter() - started
+        await self._settled()
+        saves, reads, commits, self.statements = self.watch.lap()
+        return Taken(saves, whole, reads, commits)
+
+    async def _settled(self) -> None:
+        """Until the last connection is back in its pool: that happens after the reply."""
+        pool = threads.database_pool
+        while pool._idle < pool._threads:
+            await asyncio.sleep(0.0002)
+
+    async def plain_turns(self, spoken: list[Spoken]) -> tuple[float, float]:
+        """Turns without a tool, on a thread of their own: the most statements and commits of one."""
+        thread, self.thread, self.tools = self.thread, self.agent.thread("plain"), False
+        counts = []
+        for each in spoken:
+            taken = await self.turn(each)
+            counts.append((self.statements, taken.commits))
+        await self.thread.delete()
+        self.watch.lap()
+        self.thread, self.tools = thread, True
+        return max(count for count, _ in counts[1:]), max(commits for _, commits in counts[1:])
+
+    async def read(self) -> int:
+        return len(await self.thread.messages())
+
+    async def history(self) -> int:
+        return len(await self.thread.history(20))
+
+    async def read_engine(self) -> float:
+        """Microseconds a message that the loop takes to read the conversation."""
+        tail = await threads.in_database(lambda: _tail("bench"))
+
+        def read() -> float:
+            connections["default"].ensure_connection()
+            started = time.perf_counter()
+            messages = Conversation.read(tail).messages
+            return (time.perf_counter() - started) * 1e6 / len(messages)
+
+        return await threads.in_database(read)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(lease.stop, 0)
+        connections["default"].close_pool()  # type: ignore[attr-defined]
+
+
+def _tail(key: str) -> Any:
+    from criogen_threads.engine import reads
+
+    found = reads.thread(key)
+    assert found is not None and found.head is not None
+    return found.head.message_id
