@@ -33,5 +33,5 @@ class Contestant(Protocol):
     async def history(self) -> int:
         """Read the newest 20 checkpoints; how many there are."""
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of every connection."""

@@ -15,8 +15,6 @@ from tests.services import PostgreSQL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PREFIX = f"criogen_bench_{os.getpid()}_"
-
 
 class DurablePostgreSQL(PostgreSQL):
     """With the settings of a server that keeps its promises: each commit waits for the disk."""
@@ -37,20 +35,23 @@ class Databases:
 
     def make(self, name: str, template: str | None = None) -> str:
         """A new database, a copy of an earlier one where a template is named; returns its address."""
-        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(PREFIX + name))
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.full_name(name)))
         if template is not None:
-            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(PREFIX + template))
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(self.full_name(template)))
         self._execute(statement)
         self.made.append(name)
         return self.address(name)
 
+    def full_name(self, name: str) -> str:
+        return f"criogen_bench_{os.getpid()}_{name}"
+
     def address(self, name: str) -> str:
-        parts = {**conninfo_to_dict(self.url), "dbname": PREFIX + name}
+        parts = {**conninfo_to_dict(self.url), "dbname": self.full_name(name)}
         return make_conninfo("", **{key: str(value) for key, value in parts.items()})
 
     def drop(self) -> None:
         for name in self.made:
-            database = sql.Identifier(PREFIX + name)
+            database = sql.Identifier(self.full_name(name))
             self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
         self.made.clear()
 
@@ -70,7 +71,8 @@ class Databases:
                 identifier = sql.Identifier(table)
                 count = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier)).fetchone()
                 total = connection.execute("SELECT pg_total_relation_size(%s::regclass)", [table]).fetchone()
-                assert count is not None and total is not None
+                assert count is not None
+                assert total is not None
                 rows[table] = count[0]
                 size += total[0] if count[0] else 0
         return size, rows

@@ -61,9 +61,7 @@ CALL_DONE = (
     " WHERE id = %s"
 )
 USAGE = "UPDATE criogen_threads_run SET usage = %s WHERE id = %s"
-RUN_DONE = (
-    "UPDATE criogen_threads_run SET usage = %s, status = 'completed', completed_at = %s WHERE id = %s"
-)
+RUN_DONE = "UPDATE criogen_threads_run SET usage = %s, status = 'completed', completed_at = %s WHERE id = %s"
 BEGUN = (
     "UPDATE criogen_threads_thread SET status = 'running', holder = %s, fence = %s, cancel_mark = NULL,"
     " current_run_id = %s, last_message_at = %s, head_id = %s, version = %s, event_seq = %s WHERE id = %s"
@@ -109,12 +107,10 @@ class Page:
 
     def event(
         self, kind: str, run: UUID, parent: UUID | None, message: UUID | None = None, call: UUID | None = None,
-        id: UUID | None = None,
-    ) -> UUID:  # fmt: skip
+        event: UUID | None = None,
+    ) -> None:  # fmt: skip
         self.seq += 1
-        id = id or new_id()
-        self.events += [id, self.thread, self.seq, kind, run, AGENT, parent, message, call, self.now]
-        return id
+        self.events += [event or new_id(), self.thread, self.seq, kind, run, AGENT, parent, message, call, self.now]
 
     def write_events(self) -> None:
         count = len(self.events) // 10
@@ -158,7 +154,7 @@ class Floor:
         head = self._checkpoint(page, run, "input", "in_progress", 0)
         page.event("run_start", run, None)
         page.event("message", run, run, message)
-        page.event("agent_start", run, None, message, id=run)
+        page.event("agent_start", run, None, message, event=run)
         page.write_events()
         page.connection.execute(
             BEGUN, [self.worker, page.fence + 1, run, page.now, head, page.version + 1, page.seq, page.thread]
@@ -174,7 +170,7 @@ class Floor:
         )
         head = self._checkpoint(page, run, "step", "in_progress", 1)
         page.event("message", run, run, message)
-        page.event("tool_start", run, run, call=call, id=start)
+        page.event("tool_start", run, run, call=call, event=start)
         page.write_events()
         page.connection.execute(USAGE, [dumps(usage), run])
         self._move(page, MOVED, head)
@@ -202,20 +198,19 @@ class Floor:
 
     def _message(self, page: Page, run: UUID, role: str, content: str) -> UUID:
         self.position += 1
-        id = new_id()
+        self.tail, parent = new_id(), self.tail
         page.connection.execute(
-            MESSAGE, [id, page.thread, run, role, content, self.tail, self.position, AGENT, page.now]
+            MESSAGE, [self.tail, page.thread, run, role, content, parent, self.position, AGENT, page.now]
         )
-        self.tail = id
-        return id
+        return self.tail
 
     def _checkpoint(self, page: Page, run: UUID, source: str, status: str, step: int) -> UUID:
-        id, version = new_id(), page.version + 1
+        head, version = new_id(), page.version + 1
         page.connection.execute(
             CHECKPOINT,
-            [id, page.thread, run, version, status, source, step, page.head, self.tail, page.now],
+            [head, page.thread, run, version, status, source, step, page.head, self.tail, page.now],
         )
-        return id
+        return head
 
     def _move(self, page: Page, statement: str, head: UUID) -> None:
         page.connection.execute(
@@ -227,10 +222,8 @@ class Floor:
         return len([{"id": str(row[0]), "role": row[1], "content": json.loads(row[2])} for row in rows])
 
     async def history(self) -> int:
-        [head] = self.connection.execute(
-            "SELECT head_id FROM criogen_threads_thread WHERE id = %s", [self.thread]
-        )
+        [head] = self.connection.execute("SELECT head_id FROM criogen_threads_thread WHERE id = %s", [self.thread])
         return len(self.connection.execute(HISTORY, [head[0]]).fetchall())
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.connection.close()

@@ -68,9 +68,7 @@ class Graph:
         graph.add_node("agent", self._agent)
         graph.add_node("tools", self._tools)
         graph.add_edge(START, "agent")
-        graph.add_conditional_edges(
-            "agent", lambda state: "tools" if state["messages"][-1].tool_calls else END
-        )
+        graph.add_conditional_edges("agent", lambda state: "tools" if state["messages"][-1].tool_calls else END)
         graph.add_edge("tools", "agent")
         return graph
 
@@ -106,5 +104,5 @@ class Graph:
     async def history(self) -> int:
         return len(list(self.graph.get_state_history(self.config, limit=20)))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self._stack.close()

@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-WORDS = (
-    "order refund flight invoice customer address delivery account ticket balance monday morning please check "
-    "whether could status number payment received again because before without hotel change booking support"
-).split()
+VOCABULARY = """
+order refund flight invoice customer address delivery account ticket balance monday morning please check whether
+could status number payment received again because before without hotel change booking support
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Spoken:
 
 def conversation(turns: int) -> list[Spoken]:
     """So many turns, the same ones each time."""
-    source = random.Random(11)  # noqa: S311 (words, not secrets)
+    source, vocabulary = random.Random(11), VOCABULARY.split()
 
     def text(size: int) -> str:
-        words = [source.choice(WORDS) for _ in range(size // 5)]
+        words = [source.choice(vocabulary) for _ in range(size // 5)]
         return " ".join(words)[:size]
 
     return [

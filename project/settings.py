@@ -2,8 +2,9 @@
 
 The environment decides: ``DATABASE_URL`` (default: a SQLite file beside manage.py), ``SECRET_KEY``, ``DEBUG``
 ("1" or "0"; by default on as long as there is no SECRET_KEY), ``ALLOWED_HOSTS`` (comma-separated),
-``TLS_PROXY`` ("1" where a proxy ends TLS and sets X-Forwarded-Proto) and ``CRIOGEN_MODEL`` (the model of the
-support desk, such as "openai:gpt-5-mini"; "scripted" works offline).
+``TLS_PROXY`` ("1" where a proxy ends TLS and sets X-Forwarded-Proto), ``CRIOGEN_MODEL`` (the model of the
+support desk, such as "openai:gpt-5-mini"; "scripted" works offline) and ``DESK_DELAY`` (seconds that the desk takes
+to look up an order: time to kill it and to see it go on).
 """
 
 from __future__ import annotations
@@ -100,5 +101,6 @@ PROVIDERS = {
 DESK_MODEL = os.environ.get("CRIOGEN_MODEL") or next(
     (model for key, model in PROVIDERS.items() if os.environ.get(key)), "scripted"
 )
+DESK_DELAY = float(os.environ.get("DESK_DELAY") or 0)
 
 CRIOGEN_THREADS: dict[str, object] = {}

@@ -6,15 +6,19 @@ deleted in one round trip, and what the migrations wrote stays.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from django.apps import apps
 from django.db import transaction
 
 from criogen_threads.engine import lease
+from criogen_threads.engine.threads import database_pool, tool_pool
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
+
+    from criogen_threads.engine.threads import DaemonPool
 
 KEPT = {"django_content_type", "auth_permission", "django_migrations"}
 
@@ -34,9 +38,20 @@ def flush(connection: BaseDatabaseWrapper) -> None:
 
 
 def stop_worker() -> None:
-    """End this process's worker and the runs that a test left alive: the next turn begins as a new worker."""
+    """End this process's worker and the runs that a test left alive, and wait until its threads are done.
+
+    The next turn begins as a new worker. A tool that hangs in its thread is waited for one second.
+    """
     lease.stop(grace=0)
     lease.forget()
+    deadline = time.monotonic() + 1
+    while not all(map(_idle, (database_pool, tool_pool))) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _idle(pool: DaemonPool) -> bool:
+    with pool._changed:
+        return not pool._jobs and pool._idle == pool._threads
 
 
 def _tables(connection: BaseDatabaseWrapper) -> list[str]:

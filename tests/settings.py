@@ -48,3 +48,4 @@ ROOT_URLCONF = "project.urls"
 DATABASES = {"default": database(os.environ.get("DATABASE_URL") or "sqlite:///tests.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DESK_MODEL = "scripted"  # whatever keys are in the environment
+DESK_DELAY = 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
 Block: TypeAlias = dict[str, Any]
 """One block of a message's content: ``{"text": …}``, ``{"tool_call": {…}}``, ``{"tool_result": {…}}``,
@@ -103,7 +103,7 @@ class ModelBackend(ABC):
     """One model. A subclass sends one request and says what came back; the engine does the rest."""
 
     @abstractmethod
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelAnswer]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
         """Send the request; yield deltas as they come, then exactly one ModelAnswer.
 
         Closing the iterator (or cancelling the task) closes the provider's stream: no token is asked for

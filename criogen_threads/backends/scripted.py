@@ -19,7 +19,7 @@ from .base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
     from .base import Delta, ModelRequest, ToolDefinition
 
@@ -69,7 +69,7 @@ class ScriptedModel(ModelBackend):
 
         return cls(respond, chunk=chunk, delay=delay)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelAnswer]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
         """See ModelBackend. Usage is counted from the lengths: the same request costs the same each time."""
         answer = self.respond(request.messages, request.tools)
         given = await answer if inspect.isawaitable(answer) else answer

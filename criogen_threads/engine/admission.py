@@ -86,6 +86,8 @@ class Conduct:
             outcome = await in_database(_begin, turn)
             if not isinstance(outcome, turns.Waiting):
                 return outcome
+            if turn.on_busy == "interrupt":
+                leases.stop_thread(outcome.thread_id, errors.RunCancelledError())
             if lease := await self._wait_in_line(turn):
                 return lease
             turn = turn.anew()
@@ -115,16 +117,18 @@ class Conduct:
                 renewal = self._now() + RENEW_SECONDS
             if place.held and turn.on_busy == "interrupt" and not place.ahead:
                 await in_database(posts.interrupt, turn.run_id)
-            if place.due:
-                self._take_up(turn.key)
+            self._wake(place, turn.key)
             pause = FIRST_PAUSE if not place.ahead else min(LONGEST_PAUSE, pause * 1.5)
             await self.pause(pause * random.uniform(0.8, 1.2))  # noqa: S311 (so that waiters do not march in step)
 
-    def _take_up(self, key: str) -> None:
-        """A fully answered run goes first, and nobody has taken it up: have it done."""
+    def _wake(self, place: lines.Place, key: str) -> None:
+        """What goes first, a fully answered run or one whose process died, is taken up by nobody: have it done."""
         from criogen_threads.engine import dispatch
 
-        dispatch.resume(key)
+        if place.due:
+            dispatch.resume(key)
+        if place.orphan is not None:
+            dispatch.submit(place.orphan)
 
     async def once_free(self, attempt: Callable[..., T | None], *args: Any, on_busy: str, key: str, **kwargs: Any) -> T:
         """Repeat an attempt that gives None while somebody holds the thread.
@@ -171,10 +175,14 @@ def start_queued(run_id: UUID, checkpoint_id: UUID) -> Lease | None:
     return takes.start_queued(run_id, checkpoint_id, leases.current().ensure())
 
 
-def retry(key: str, run_id: UUID, actor_id: Any, *, due_only: bool = False) -> Lease | None:
+def retry(key: str, run_id: UUID, actor_id: Any) -> Lease | None:
     """Take a thread to continue its run; see ``takes.retry``."""
-    worker = leases.current().ensure()
-    return takes.retry(key, worker, run_id=run_id, actor_id=actor_id, due_only=due_only)
+    return takes.retry(key, leases.current().ensure(), run_id=run_id, actor_id=actor_id)
+
+
+def resume(key: str, run_id: UUID | None = None) -> Lease | None:
+    """Take a thread to continue its fully answered run; see ``takes.resume``."""
+    return takes.resume(key, leases.current().ensure(), run_id)
 
 
 def _why_not_in_line(run_id: UUID) -> None:

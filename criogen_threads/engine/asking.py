@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from criogen_threads import errors, payload
 from criogen_threads.backends.base import ModelAnswer, ModelError, ModelRequest, TextDelta
@@ -15,7 +15,7 @@ from criogen_threads.engine.threads import in_tool_thread
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Sequence
 
     from criogen_threads.agents import Agent, ToolContext
     from criogen_threads.backends.base import Delta
@@ -77,7 +77,7 @@ class Request:
         idle = settings.MODEL_TIMEOUT
         clock = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(idle) as silence, aclosing(self._open(request)) as stream:
+            async with asyncio.timeout(idle) as silence, aclosing(self.agent.backend.stream(request)) as stream:
                 async for piece in stream:
                     silence.reschedule(clock() + idle)
                     if isinstance(piece, ModelAnswer):
@@ -92,10 +92,6 @@ class Request:
             logger.exception("The model of the agent %s failed", self.agent.name)
             raise ModelError(f"{type(error).__name__}: {error}"[:1000], passing=False) from error
         return _checked(answer)
-
-    def _open(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
-        stream: Any = self.agent.backend.stream(request)
-        return stream  # type: ignore[no-any-return]
 
     def _pass_on(self, piece: Delta) -> None:
         if isinstance(piece, TextDelta):

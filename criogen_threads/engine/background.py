@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+
+STOP_SECONDS = 5.0
+"""Seconds that what is left on the loop gets to end."""
 
 _starting = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -79,3 +83,20 @@ def _in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def stop() -> None:
+    """End what is left on the process's loop, and close its clients."""
+    if _loop is None or not _loop.is_running():
+        return
+    with suppress(TimeoutError):
+        asyncio.run_coroutine_threadsafe(_finish(), _loop).result(STOP_SECONDS)
+    _loop.call_soon_threadsafe(_loop.stop)
+
+
+async def _finish() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

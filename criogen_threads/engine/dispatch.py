@@ -111,7 +111,7 @@ async def execute_due(key: str) -> None:
     """Continue a run whose approvals are all answered."""
     conduct = Conduct()
     try:
-        lease = await in_database(admission.retry, key, new_id(), None, due_only=True)
+        lease = await in_database(admission.resume, key)
         if lease is not None:
             await driving.run(conduct, lease)
     except errors.CriogenError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import admission, reads
-from criogen_threads.engine.journal import saves
+from criogen_threads.engine.journal import lines, saves
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner
 from criogen_threads.engine.replies import Reply, make_reply
@@ -32,9 +33,9 @@ async def take_turn(
     conduct: Conduct, turn: Turn, agent: Agent, actor: Any = None, listener: Listener | None = None
 ) -> Reply:
     """Start a turn and run it to its end; a turn that was sent before is followed instead."""
-    outcome = await conduct.begin(turn)
-    if isinstance(outcome, SentBefore):
-        return await follow(conduct, outcome.run_id)
+    while isinstance(outcome := await conduct.begin(turn), SentBefore):
+        with suppress(errors.RunNotFoundError):  # its caller died while it waited in line: the turn is ours now
+            return await follow(conduct, outcome.run_id)
     return await run(conduct, outcome, agent, actor, listener)
 
 
@@ -50,10 +51,10 @@ async def continue_run(
 async def go_on(conduct: Conduct, key: str, run_id: UUID, agent: Agent, actor: Any) -> Reply:
     """After an answer: continue the run if that was the last one, else say what still waits."""
     try:
-        lease = await in_database(admission.retry, key, new_id(), None, due_only=True)
-    except (errors.ResumeInvalidError, errors.ThreadSuspendedError):
+        lease = await in_database(admission.resume, key, run_id)
+    except errors.ResumeInvalidError:
         lease = None
-    if lease is None or lease.run.id != run_id:
+    if lease is None:
         return await follow(conduct, run_id)  # something is still open, or somebody else has taken it up
     return await run(conduct, lease, agent, actor)
 
@@ -105,6 +106,8 @@ async def follow(conduct: Conduct, run_id: UUID) -> Reply:
                 raise errors.error_class(row.error_code)(row.error_message)
             case Run.Status.IN_PROGRESS if not held:
                 raise errors.ThreadInterruptedError
+            case Run.Status.QUEUED:
+                await in_database(lines.pass_over, thread.pk)
         await conduct.pause(FOLLOW_PAUSE)
 
 

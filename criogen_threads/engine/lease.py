@@ -6,7 +6,6 @@ thread of its own with a connection of its own, so that no tool, save or exhaust
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import socket
@@ -216,6 +215,12 @@ def stop_run(run_id: UUID, error: errors.CriogenError) -> None:
             run.stop(error)
 
 
+def stop_thread(thread_id: UUID, error: errors.CriogenError) -> None:
+    """Stop whatever run of a thread is alive in this process."""
+    if run := current().runs.get(thread_id):
+        run.stop(error)
+
+
 def forget() -> None:
     """Begin as a new worker: after a fork, and between two tests whose rows are gone."""
     global _current, _making
@@ -226,10 +231,9 @@ def forget() -> None:
 
 
 def stop(grace: float | None = None) -> None:
-    """Stop gracefully; see ``Worker.stop``. Hangs on ``atexit``, and a server may call it earlier."""
+    """Stop gracefully; see ``Worker.stop``."""
     if _current is not None:
         _current.stop(settings.GRACE_SECONDS if grace is None else grace)
 
 
 os.register_at_fork(after_in_child=forget)
-atexit.register(stop)

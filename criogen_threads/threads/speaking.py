@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, inputs
@@ -18,7 +19,7 @@ from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking, blocking_stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
     from uuid import UUID
 
     from criogen_threads.backends.base import Block
@@ -79,7 +80,7 @@ class Speaking(Base):
         locale: str | None = None,
         timeout: float | None = None,
         **state: Any,
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any]]:
         """Run the same turn as ``send`` and yield its events as they happen.
 
         Live pieces are ``text_delta``, ``reasoning_delta`` and ``arguments_delta``; ``discarded`` says that the
@@ -93,8 +94,9 @@ class Speaking(Base):
         conduct = Conduct(timeout)
         events: asyncio.Queue[Any] = asyncio.Queue()
         run = driving.take_turn(conduct, turn, self.agent, self.actor, events.put_nowait)
-        async for event in _listen(conduct, run, events):
-            yield event
+        async with aclosing(_listen(conduct, run, events)) as heard:
+            async for event in heard:
+                yield event
 
     stream_sync = blocking_stream(stream)
 
@@ -203,7 +205,7 @@ def _submit(turn: Turn) -> turns.Waiting | SentBefore:
     return turns.submit(turn, leases.current().ensure())
 
 
-async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncIterator[dict[str, Any]]:
+async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncGenerator[dict[str, Any]]:
     """The events of a run until it ends, then its reply; the run ends when the listener leaves."""
     task = asyncio.ensure_future(run)
     task.add_done_callback(lambda _: events.put_nowait(None))

@@ -15,7 +15,7 @@ from criogen_threads.engine.journal.statements import database
 from criogen_threads.errors import InTransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 
     from criogen_threads.threads.base import Base
 
@@ -45,12 +45,12 @@ def blocking(
 
 
 def blocking_stream(
-    method: Callable[Concatenate[H, P], AsyncIterator[T]],
-) -> Callable[Concatenate[H, P], Iterator[T]]:
+    method: Callable[Concatenate[H, P], AsyncGenerator[T]],
+) -> Callable[Concatenate[H, P], Generator[T]]:
     """The same stream as a plain iterator; leaving it cancels the run."""
 
     @wraps(method)
-    def call(handle: H, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def call(handle: H, /, *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
         refuse_here()
         if settings.IN_CALLING_THREAD:
             yield from background.run(_collect, method(handle, *args, **kwargs))
@@ -69,11 +69,11 @@ def blocking_stream(
     return call
 
 
-async def _collect(stream: AsyncIterator[T]) -> list[T]:
+async def _collect(stream: AsyncGenerator[T]) -> list[T]:
     return [piece async for piece in stream]
 
 
-async def _pour(stream: Any, pieces: queue.SimpleQueue[tuple[bool, Any]]) -> None:
+async def _pour(stream: AsyncGenerator[Any], pieces: queue.SimpleQueue[tuple[bool, Any]]) -> None:
     try:
         async for piece in stream:
             pieces.put((True, piece))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal  # noqa: TC003  (a tool's hints are read at runtime)
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def look_up_order(order: str) -> dict[str, str]:
     Args:
         order: The number of the order, such as A-1001.
     """
+    time.sleep(settings.DESK_DELAY)
     found = _order(order)
     return {
         "order": found.number,

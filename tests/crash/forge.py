@@ -86,7 +86,7 @@ def _say(**what: int) -> None:
 
 def _ended(job: dict[str, Any]) -> int:
     """The exit code; an error is left in the folder of the job."""
-    folder = Path(job["folder"])
+    folder = Path(job.pop("folder"))
     with suppress(FileNotFoundError):
         (folder / "error").unlink()
     try:
@@ -111,6 +111,7 @@ def _child(
     """
     from django.conf import settings as site
 
+    from criogen_threads.agents import register
     from tests.crash import actors, points, scenarios
 
     signal.alarm(LONGEST)
@@ -118,7 +119,7 @@ def _child(
     site.CRIOGEN_THREADS = settings or {}
     probe = points.Probe(at, signal.Signals(end))
     probe.install()
-    agent = actors.build(actors.Ledger(folder, probe), on_crash)
+    agent = register(actors.build(actors.Ledger(folder, probe), on_crash))
     stage = scenarios.Stage(agent.thread(key), folder)
 
     async def play() -> None:

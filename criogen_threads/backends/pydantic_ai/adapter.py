@@ -10,7 +10,7 @@ from criogen_threads.backends.base import ModelBackend, ModelError
 from .clients import LoopModels
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
@@ -58,7 +58,7 @@ class PydanticAIBackend(ModelBackend):
                 raise ModelError(f"{self.model}: {error}", passing=False) from error
         return self.model if isinstance(self.model, Model) else self.model()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelAnswer]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
         """See ModelBackend. Deltas and answer hold the same text; half a surrogate pair is U+FFFD in both.
 
         Raises:

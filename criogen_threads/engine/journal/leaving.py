@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from criogen_threads.engine import transcript
 from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal.calls import note_call
+from criogen_threads.engine.journal.pen import Pen
 from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.signals import approval_decided, run_finished
 
 if TYPE_CHECKING:
-    from criogen_threads.engine.journal.pen import Locked, Pen
+    from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.errors import CriogenError
     from criogen_threads.models.tool_call import ToolCallQuerySet
@@ -32,15 +34,20 @@ def expire_approvals(session: Session, locked: Locked) -> None:
     if not locked.pending:
         return
     overdue = list(awaiting(session, locked).filter(expires_at__lte=locked.now))
+    run = session.find(Run, locked.current_run_id)
+    if run is None or not overdue:
+        return
+    pen = Pen(session, locked)
     for call in overdue:
-        session.update(ToolCall, call.pk, status=ToolCall.Status.EXPIRED)
-        session.tell(
-            approval_decided, thread=locked.key, thread_id=locked.id, run_id=call.run_id, call_id=call.pk,
-            tool=call.name, approved=False, decided_by=None,
-        )  # fmt: skip
+        pen.update(ToolCall, call.pk, status=ToolCall.Status.EXPIRED)
+        note_call(pen, "approval_decided", call, run, details={"approved": False, "expired": True})
+        pen.tell(
+            approval_decided, run_id=run.id, call_id=call.pk, tool=call.name, approved=False, decided_by=None
+        )
     locked.pending -= len(overdue)
-    if overdue:
-        session.update(Thread, locked.id, pending=locked.pending)
+    pen.thread(pending=locked.pending)
+    pen.write()
+    locked.event_seq += len(pen.saved.events)
 
 
 def leave_run(pen: Pen, error: type[CriogenError]) -> None:

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from criogen_threads import errors
+from criogen_threads.engine.journal.pen import lock
 from criogen_threads.engine.journal.statements import Select, bind, database
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.models import Run, Thread, ToolCall, Worker
@@ -69,6 +70,13 @@ def purge(session: Session, thread_id: UUID, but: UUID | None = None) -> None:
 
 
 @write
+def pass_over(session: Session, thread_id: UUID) -> None:
+    """``purge``, for somebody who follows a run that may have no waiter any more."""
+    if lock(session, thread_id) is not None:
+        purge(session, thread_id)
+
+
+@write
 def renew(session: Session, run_id: UUID) -> bool:
     """A waiter shows that it still waits; False when its run is not in line any more."""
     queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
@@ -89,6 +97,7 @@ class Place:
     ahead: int  # runs that start before it
     held: bool
     due: bool
+    orphan: UUID | None = None  # a submitted run that is first in line, and whose process is dead
 
 
 def look(run_id: UUID) -> Place | None:
@@ -103,7 +112,12 @@ def look(run_id: UUID) -> Place | None:
     ahead = runs.filter(earlier, thread=run.thread_id, status=Run.Status.QUEUED).exclude(gone()).count()
     held = Thread.objects.using(database()).held().filter(pk=run.thread_id).exists()
     due = run.thread.status == Thread.Status.SUSPENDED and run.thread.pending == 0
-    return Place(ahead, held, due)
+    return Place(ahead, held, due, None if held or not ahead else _orphan(run.thread_id))
+
+
+def _orphan(thread_id: UUID) -> UUID | None:
+    first = _first(thread_id).using(database()).exclude(gone())[:1]
+    return Run.objects.using(database()).filter(orphaned(), pk__in=list(first)).values_list("pk", flat=True).first()
 
 
 def failure(run_id: UUID) -> errors.CriogenError | None:

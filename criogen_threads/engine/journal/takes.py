@@ -121,35 +121,56 @@ def _opened(session: Session, locked: Locked, run: Run) -> Pen:
 
 
 @write
-def retry(
-    session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: Any = None, due_only: bool = False
-) -> Lease | None:
+def retry(session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: Any = None) -> Lease | None:
     """Take a thread to continue its failed, interrupted or fully answered run; None while somebody holds it.
 
     Args:
         run_id: The id of the new run, should this thread stand at a fork.
-        due_only: Continue a fully answered run and nothing else.
 
     Raises:
         ResumeInvalidError: ``resume_invalid``: there is nothing to retry.
         ThreadSuspendedError: ``thread_suspended``: an approval still waits.
     """
-    locked = lock_key(session, key)
-    if locked is None or locked.head_id is None:
-        raise errors.ResumeInvalidError("this thread has no run yet")
+    locked = _answerable(session, key)
     if locked.held:
         return None
-    expire_approvals(session, locked)
     if locked.status == Thread.Status.SUSPENDED and locked.pending:
         raise errors.ThreadSuspendedError
-    if due_only and not locked.due:
-        raise errors.ResumeInvalidError("no answered approval waits to be taken up")
     if locked.current_run_id is None:
         return _fork(session, locked, worker, run_id, actor_id)
     run = session.find(Run, locked.current_run_id)
     if run is None or run.status == Run.Status.COMPLETED:
         raise errors.ResumeInvalidError("the last run is complete")
     return _reopen(session, locked, run, worker)
+
+
+@write
+def resume(session: Session, key: str, worker: UUID, run_id: UUID | None = None) -> Lease | None:
+    """Take a thread to continue its fully answered run, and nothing else; None while somebody holds it.
+
+    Args:
+        run_id: Only if it is this one.
+
+    Raises:
+        ResumeInvalidError: ``resume_invalid``: no such run waits to be taken up.
+    """
+    locked = _answerable(session, key)
+    if locked.held:
+        return None
+    run = session.find(Run, locked.current_run_id) if locked.due else None
+    if run is None or run_id not in (None, run.id):
+        raise errors.ResumeInvalidError("no answered approval waits to be taken up")
+    return _reopen(session, locked, run, worker)
+
+
+def _answerable(session: Session, key: str) -> Locked:
+    """The thread, locked, its overdue approvals expired."""
+    locked = lock_key(session, key)
+    if locked is None or locked.head_id is None:
+        raise errors.ResumeInvalidError("this thread has no run yet")
+    if not locked.held:
+        expire_approvals(session, locked)
+    return locked
 
 
 def _reopen(session: Session, locked: Locked, run: Run, worker: UUID) -> Lease:

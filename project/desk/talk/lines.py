@@ -24,6 +24,10 @@ class Lines(ABC):
     def read(self, prompt: str) -> str | None:
         """The next line that says something; None at the end."""
 
+    def agrees(self, question: str) -> bool:  # noqa: ARG002 (nobody is there to read it)
+        """Whether the person says yes, or just presses Enter; without a person, yes."""
+        return True
+
 
 class Terminal(Lines):
     """Lines that a person types, with the editing and the memory of readline where there is one."""
@@ -48,6 +52,13 @@ class Terminal(Lines):
                 continue
             if line:
                 return line
+
+    def agrees(self, question: str) -> bool:
+        try:
+            return input(self.screen.prompt(question)).strip().lower() in ("", "y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            self.screen.line()
+            return False
 
 
 class Script(Lines):

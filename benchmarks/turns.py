@@ -1,0 +1,197 @@
+"""One thread, many turns: criogen_threads beside a raw-SQL floor and LangGraph's PostgresSaver.
+
+    python benchmarks/turns.py [--turns 1000] [--runs 3] [--json FILE] [--check]
+
+Everybody takes each turn, one after the other, so that whatever else the machine does hits all alike.
+``DATABASE_URL`` names a server that may get a few databases for the time being; without it one is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import platform
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import figures as made
+from benchmarks.blocking import longest_block
+from benchmarks.databases import Databases, server
+from benchmarks.workload import conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from benchmarks.contestant import Contestant, Taken
+    from benchmarks.figures import Figures
+    from benchmarks.ours import Ours
+    from benchmarks.workload import Spoken
+
+TIMES = 15  # of each reading
+DATABASES = {made.OURS: "ours", made.FLOOR: "floor", made.PIPED: "piped", made.FULL: "full", made.DELTA: "delta"}
+
+
+def main() -> int:
+    options = _options()
+    runs = [_run_apart(options) for _ in range(options.runs)] if options.runs > 1 else [_run(options)]
+    figures = made.over_runs(runs)
+    names = [name for name in DATABASES if name in figures["saves, end, median ms"]]
+    about = _about(options)
+    print(", ".join(f"{key}: {value}" for key, value in about.items()))
+    print(made.table(figures, names))
+    if made.FULL not in names:
+        print("LangGraph is left out: pip install -e '.[benchmarks]'")
+    verdicts = made.verdicts(figures, options.turns)
+    print("\n" + "\n".join(words for words, _ in verdicts))
+    if options.json:
+        found = {"about": about, "figures": figures, "met": all(met for _, met in verdicts)}
+        options.json.write_text(json.dumps(found, indent=2, ensure_ascii=False))
+    return int(options.check and not all(met for _, met in verdicts))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--turns", type=int, default=200, help="turns of the conversation, at least 20")
+    parser.add_argument("--runs", type=int, default=3, help="whole runs; the figures are their medians")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is missed")
+    parser.add_argument("--durable", action="store_true", help="the own server waits for its disk")
+    return parser.parse_args()
+
+
+def _about(options: argparse.Namespace) -> dict[str, Any]:
+    size = sum(each.characters for each in conversation(options.turns))
+    about = {"turns": options.turns, "kB of text": round(size / 1000), "runs": options.runs}
+    about["durable"] = "yes" if options.durable else "no"
+    for package in ("django", "psycopg", "langgraph", "langgraph-checkpoint-postgres"):
+        with suppress(PackageNotFoundError):
+            about[package] = version(package)
+    return {**about, "python": platform.python_version()}
+
+
+def _run_apart(options: argparse.Namespace) -> Figures:
+    """One run in a process of its own."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "run.json")
+        command = [sys.executable, __file__, "--runs=1", f"--turns={options.turns}", f"--json={file}"]
+        subprocess.run([*command, *["--durable"] * options.durable], check=True, stdout=subprocess.DEVNULL)
+        figures: Figures = json.loads(file.read_text())["figures"]
+        return figures
+
+
+def _run(options: argparse.Namespace) -> Figures:
+    spoken = conversation(options.turns)
+    with server(durable=options.durable) as databases:
+        _set_django_up(databases)
+        contestants = _contestants(databases)
+        try:
+            return asyncio.run(_measure(contestants, databases, spoken))
+        finally:
+            for contestant in contestants:
+                contestant.close()
+
+
+def _set_django_up(databases: Databases) -> None:
+    """A small site on a database of its own, which then is the floor's template."""
+    import django
+    from django.conf import settings
+    from django.core.management import call_command
+    from django.db import connection
+
+    from project.database import database
+
+    databases.make("ours")
+    apps = ["django.contrib.contenttypes", "django.contrib.auth", "criogen_threads"]
+    entry = {**database(databases.url), "NAME": databases.full_name("ours")}
+    settings.configure(INSTALLED_APPS=apps, DATABASES={"default": entry}, USE_TZ=True, SECRET_KEY="benchmark")
+    django.setup()
+    call_command("migrate", verbosity=0)
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]  # a template must have no visitors
+
+
+def _contestants(databases: Databases) -> list[Contestant]:
+    from benchmarks.floor import Floor
+    from benchmarks.ours import Ours
+
+    found: list[Contestant] = [
+        Floor(made.FLOOR, databases.make("floor", "ours"), piped=False),
+        Floor(made.PIPED, databases.make("piped", "ours"), piped=True),
+        Ours(made.OURS),
+    ]
+    with suppress(ModuleNotFoundError):
+        from benchmarks import graphs
+
+        found.append(graphs.Graph(made.FULL, databases.make("full"), graphs.Full))
+        found.append(graphs.Graph(made.DELTA, databases.make("delta"), graphs.Delta))
+    return found
+
+
+async def _measure(contestants: list[Contestant], databases: Databases, spoken: list[Spoken]) -> Figures:
+    figures = made.of_turns(await _take_turns(contestants, spoken))
+    rows: dict[str, dict[str, int]] = {}
+    for contestant in contestants:
+        name = contestant.name
+        size, rows[name] = databases.size(DATABASES[name])
+        made.put(figures, "tables and indexes, kB", name, size / 1000)
+        made.put(figures, "rows", name, sum(rows[name].values()))
+        made.put(figures, "messages(), ms", name, await _milliseconds(contestant.read, 4 * len(spoken)))
+        made.put(figures, "history(20), ms", name, await _milliseconds(contestant.history, 20))
+        if name == made.OURS:
+            await _ours_alone(cast("Ours", contestant), spoken, figures)
+    if not rows[made.OURS] == rows[made.FLOOR] == rows[made.PIPED]:
+        raise RuntimeError(f"the floor does not write the same rows: {rows}")
+    return figures
+
+
+async def _take_turns(contestants: list[Contestant], spoken: list[Spoken]) -> dict[str, list[Taken]]:
+    """Each turn by everybody, each time in another order."""
+    taken: dict[str, list[Taken]] = {contestant.name: [] for contestant in contestants}
+    for number, each in enumerate(spoken):
+        first = number % len(contestants)
+        for contestant in contestants[first:] + contestants[:first]:
+            taken[contestant.name].append(await contestant.turn(each))
+        if number % 20 == 0:
+            gc.collect()  # nobody pays for what another left behind
+    return taken
+
+
+async def _milliseconds(read: Callable[[], Awaitable[int]], expected: int) -> float:
+    """The median of several readings."""
+    times = []
+    for _ in range(TIMES):
+        started = time.perf_counter()
+        count = await read()
+        times.append((time.perf_counter() - started) * 1000)
+        if count != expected:
+            raise RuntimeError(f"{count} rows were read, not {expected}")
+    return median(times)
+
+
+async def _ours_alone(ours: Ours, spoken: list[Spoken], figures: Figures) -> None:
+    """What is asked of nobody else."""
+    per_message = median([await ours.read_by_the_loop() for _ in range(TIMES)])
+    made.put(figures, "read, µs a message", ours.name, per_message)
+    with longest_block() as longest:
+        for each in spoken[:20]:
+            await ours.turn(each)
+    made.put(figures, "longest work on the loop, ms", ours.name, longest.work)
+    made.put(figures, "a ticking task was late by, ms", ours.name, longest.lateness)
+    statements, commits = await ours.plain_turns(spoken[:5])
+    made.put(figures, "statements, plain turn", ours.name, statements)
+    made.put(figures, "commits, plain turn", ours.name, commits)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

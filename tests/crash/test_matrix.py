@@ -1,0 +1,100 @@
+"""A turn killed before and after every commit and inside every tool, and recovered by a new process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.crash.checks import left_of
+from tests.crash.matrix import Case, Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.crash.checks import Snapshot
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Record = "Callable[[str, object], None]"
+
+
+@pytest.fixture(scope="module")
+def matrix(django_db_setup: None) -> Iterator[Matrix]:
+    with Matrix() as matrix:
+        yield matrix
+
+
+def crash_everywhere(
+    matrix: Matrix, case: Case, record: Callable[[str, object], None], also: Callable[[str, Snapshot], None] | None = None
+) -> list[str]:
+    points = matrix.points(case)
+    record("crash points", len(points))
+    print(f"{case.scenario}, {case.on_crash}: {len(points)} points")  # shown with -rP or -s
+    failures = matrix.failures(case, points, also)
+    assert not failures, f"{len(failures)} of {len(points)} points:\n\n" + "\n".join(failures)
+    return points
+
+
+@pytest.mark.parametrize("on_crash", ["rerun", "ask", "report"])
+def test_p16_a_turn_survives_a_crash_at_every_point(
+    matrix: Matrix, on_crash: str, record_property: Callable[[str, object], None]
+) -> None:
+    """P6, P15, P16, F9, F10, F31: nothing lost, nothing doubled, finished calls never run again."""
+    points = crash_everywhere(matrix, Case("turn", on_crash), record_property)
+    assert len(points) >= 30
+    for name in ("plain", "slow", "book", "pay"):
+        assert f"in {name}, before its effect #1" in points
+        assert f"in {name}, after its effect #1" in points
+    for save in ("begin", "answer", "results", "_save", "suspend", "decide", "retry", "begin_calls"):
+        assert f"before the commit of {save} #1" in points
+        assert f"after the commit of {save} #1" in points
+
+
+def test_f16_a_submitted_turn_survives_a_crash_at_every_point(
+    matrix: Matrix, record_property: Callable[[str, object], None]
+) -> None:
+    """Queued, dispatched, suspended, answered on record only, resumed: whoever looks next takes it up."""
+    points = crash_everywhere(matrix, Case("submitted"), record_property)
+    assert len(points) >= 30
+    assert "after the commit of submit #1" in points
+    assert "after the commit of claim #1" in points
+
+
+@pytest.mark.parametrize("to", ["a step", "a suspension"])
+def test_p33_a_rewind_survives_a_crash_at_every_point(
+    matrix: Matrix, to: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Rewound once, not twice; the run that goes on from there is as safe as any."""
+    points = crash_everywhere(matrix, Case(f"rewound to {to}"), record_property)
+    assert len(points) >= 15
+    assert "before the commit of rewind #1" in points
+
+
+def test_p37_a_delete_survives_a_crash_at_every_point(
+    matrix: Matrix, record_property: Callable[[str, object], None]
+) -> None:
+    """All rows or none; the key begins anew (F35)."""
+
+    def all_or_nothing(key: str, snapshot: Snapshot) -> None:
+        epoch = (matrix.folder / key / "epoch").read_text()
+        counts = left_of(epoch)
+        assert (snapshot.epoch is not None and str(snapshot.epoch) == epoch) == all(counts.values())
+        assert all(counts.values()) or not any(counts.values()), counts
+
+    points = crash_everywhere(matrix, Case("deleted"), record_property, all_or_nothing)
+    assert len(points) >= 30
+    assert "before the commit of delete #1" in points
+
+
+def test_p15_a_crash_that_is_found_by_time_alone(matrix: Matrix) -> None:
+    """Nobody touches the dead process's row: its lease of a second runs out by itself."""
+    case = Case("turn", "report", waits=1.0)
+    points = [
+        "after the commit of begin #1",
+        "in slow, after its effect #1",
+        "in book, after its effect #1",
+        "after the commit of begin_calls #1",
+    ]
+    failures = matrix.failures(case, points)
+    assert not failures, "\n".join(failures)

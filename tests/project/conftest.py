@@ -1,0 +1,28 @@
+"""A SQLite file for each test of the demo."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.project import demo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that the demo itself has made, with nothing said in it."""
+    file = tmp_path_factory.mktemp("demo") / "fresh.sqlite3"
+    done = demo.script(file)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.fixture
+def database(fresh: Path, tmp_path: Path) -> Path:
+    """A copy of it: no migrations to wait for."""
+    return shutil.copy(fresh, tmp_path / "demo.sqlite3")

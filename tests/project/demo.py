@@ -1,0 +1,103 @@
+"""The demo as a child process: fed with a script, or at a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.processes import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+COMMAND = [sys.executable, "manage.py", "demo"]
+PATIENCE = 60.0
+"""Seconds until a test gives up on text that should appear."""
+
+
+def environment(database: Path, **extra: str) -> dict[str, str]:
+    """The site's own settings on a SQLite file, without a provider's key."""
+    unwanted = {"SECRET_KEY", "DEBUG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "CRIOGEN_MODEL", "DESK_DELAY"}
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {
+        **kept, "DATABASE_URL": f"sqlite:///{database}", "DJANGO_SETTINGS_MODULE": "project.settings",
+        "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error", **extra,
+    }  # fmt: skip
+
+
+def script(database: Path, *lines: str, options: tuple[str, ...] = (), **extra: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo with a script to its end."""
+    file = database.with_suffix(".script")
+    file.write_text("\n".join(lines))
+    return subprocess.run(
+        [*COMMAND, "--script", str(file), *options], cwd=ROOT, env=environment(database, **extra), text=True,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+class Terminal:
+    """The demo at a terminal of its own."""
+
+    def __init__(self, database: Path, *options: str, **extra: str) -> None:
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, *options], cwd=ROOT, env=environment(database, TERM="dumb", NO_COLOR="1", **extra),
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self.shown = ""
+        self._read = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def type(self, line: str) -> None:
+        os.write(self.master, f"{line}\n".encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+
+    def end_of_input(self) -> None:
+        """What Ctrl-D does."""
+        os.write(self.master, b"\x04")
+
+    def wait_for(self, text: str) -> str:
+        """Read until this text appears; returns what came since the last call."""
+        deadline = time.monotonic() + PATIENCE
+        while (at := self.shown.find(text, self._read)) < 0:
+            assert time.monotonic() < deadline, f"{text!r} never appeared in\n{self.shown}"
+            if not self._receive():
+                raise AssertionError(f"the demo ended before {text!r} appeared in\n{self.shown}")
+        came, self._read = self.shown[self._read : at + len(text)], at + len(text)
+        return came
+
+    def wait_for_end(self) -> int:
+        """Read to the end; returns the exit code."""
+        while self._receive():
+            pass
+        return self.process.wait(PATIENCE)
+
+    def _receive(self) -> bool:
+        """Read what there is; False at the end."""
+        readable, _, _ = select.select([self.master], [], [], 0.5)
+        if not readable:
+            return True
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            return False
+        self.shown += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
