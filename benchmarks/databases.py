@@ -56,14 +56,14 @@ class Databases:
         self.made.clear()
 
     def size(self, name: str) -> tuple[int, dict[str, int]]:
-        """Bytes of the tables with their indexes and out-of-line texts that have rows; rows by table."""
+        """Bytes of the conversation's tables, with indexes and out-of-line texts; rows by table."""
         with psycopg.connect(self.address(name), autocommit=True) as connection:
             tables = [
                 table
                 for (table,) in connection.execute(
                     "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
                     " AND (tablename LIKE 'criogen%' OR tablename LIKE 'checkpoint%')"
-                    " AND tablename <> 'checkpoint_migrations'"
+                    " AND tablename NOT IN ('criogen_threads_worker', 'checkpoint_migrations')"
                 )
             ]
             size, rows = 0, {}

@@ -168,6 +168,7 @@ class Ours:
 
     def close(self) -> None:
         lease.stop(0)
+        lease.forget()
         connections["default"].close_pool()  # type: ignore[attr-defined]
 
 

@@ -51,7 +51,7 @@ def main() -> int:
     print(", ".join(f"{key}: {value}" for key, value in about.items()))
     print(made.table(figures, names))
     if made.FULL not in names:
-        print("LangGraph is left out: pip install -e '.[benchmarks]'")
+        print("Without LangGraph: pip install -e '.[benchmarks]'")
     verdicts = made.verdicts(figures, options.turns)
     print("\n" + "\n".join(words for words, _ in verdicts))
     if options.json:
@@ -67,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is missed")
     parser.add_argument("--durable", action="store_true", help="the own server waits for its disk")
+    parser.add_argument("--no-langgraph", action="store_true", help="leave LangGraph out, which takes the longest")
     return parser.parse_args()
 
 
@@ -85,7 +86,8 @@ def _run_apart(options: argparse.Namespace) -> Figures:
     with TemporaryDirectory() as folder:
         file = Path(folder, "run.json")
         command = [sys.executable, __file__, "--runs=1", f"--turns={options.turns}", f"--json={file}"]
-        subprocess.run([*command, *["--durable"] * options.durable], check=True, stdout=subprocess.DEVNULL)
+        flags = [*["--durable"] * options.durable, *["--no-langgraph"] * options.no_langgraph]
+        subprocess.run([*command, *flags], check=True, stdout=subprocess.DEVNULL)
         figures: Figures = json.loads(file.read_text())["figures"]
         return figures
 
@@ -94,7 +96,7 @@ def _run(options: argparse.Namespace) -> Figures:
     spoken = conversation(options.turns)
     with server(durable=options.durable) as databases:
         _set_django_up(databases)
-        contestants = _contestants(databases)
+        contestants = _contestants(databases, peers=not options.no_langgraph)
         try:
             return asyncio.run(_measure(contestants, databases, spoken))
         finally:
@@ -121,7 +123,7 @@ def _set_django_up(databases: Databases) -> None:
     connection.close_pool()  # type: ignore[attr-defined]  # a template must have no visitors
 
 
-def _contestants(databases: Databases) -> list[Contestant]:
+def _contestants(databases: Databases, *, peers: bool) -> list[Contestant]:
     from benchmarks.floor import Floor
     from benchmarks.ours import Ours
 
@@ -131,6 +133,8 @@ def _contestants(databases: Databases) -> list[Contestant]:
         Ours(made.OURS),
     ]
     with suppress(ModuleNotFoundError):
+        if not peers:
+            return found
         from benchmarks import graphs
 
         found.append(graphs.Graph(made.FULL, databases.make("full"), graphs.Full))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine import lease as leases
@@ -16,6 +15,7 @@ from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import saves
 from criogen_threads.engine.listening import publish_live, saved_events
 from criogen_threads.engine.planning import Planner
+from criogen_threads.engine.stoppable import Stoppable
 from criogen_threads.engine.threads import in_database, in_tool_thread
 from criogen_threads.engine.transcript import (
     Action,
@@ -33,7 +33,7 @@ from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
     from uuid import UUID
 
     from criogen_threads.agents import Agent
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from criogen_threads.engine.transcript import OpenCall, Outcome
 
 logger = logging.getLogger("criogen_threads")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Ended:
     conversation: Conversation
 
 
-class Runner:
+class Runner(Stoppable):
     """One run, from the moment its thread is taken until it completes, suspends or fails.
 
     Args:
@@ -66,6 +65,7 @@ class Runner:
     """
 
     def __init__(self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None) -> None:
+        super().__init__()
         self.agent = agent
         self.lease = lease
         self.listener = listener
@@ -76,10 +76,6 @@ class Runner:
         self.step = lease.step
         self.starts: dict[UUID, UUID] = {}  # the event of each call's start
         self.partial = ""
-        self.stopped: errors.CriogenError | None = None
-        self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Future[Any]] = set()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # The life of a run -----------------------------------------------------------------------------------------
 
@@ -94,13 +90,13 @@ class Runner:
         """
         worker = leases.current()
         worker.runs[self.thread_id] = self
-        self._watch(worker)
+        self.watch(self.agent.max_seconds)
         try:
             return await self._to_its_end()
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            worker.runs.pop(self.thread_id, None)
+            self.unwatch()
+            if worker.runs.get(self.thread_id) is self:
+                del worker.runs[self.thread_id]
 
     async def _to_its_end(self) -> Ended:
         try:
@@ -149,7 +145,7 @@ class Runner:
 
     async def _next(self) -> Action:
         """The next action on the rows as they are now; validating arguments may take a moment, so in a thread."""
-        self._heed()
+        self.heed()
         over_limit = self._over_limit()
         if not self.conversation.asked():
             return next_action(self.conversation.tail, (), over_limit=over_limit)
@@ -195,7 +191,7 @@ class Runner:
         atomic = [row for row in rows if caller.is_atomic(row)]
         plain = [row for row in rows if not caller.is_atomic(row)]
         await self._begin([row for row in plain if row.status != ToolCall.Status.RUNNING])
-        await self._together([*map(caller.run, plain), caller.run_atomic(atomic)])
+        await self.together([*map(caller.run, plain), caller.run_atomic(atomic)])
 
     async def _begin(self, calls: Sequence[ToolCall]) -> None:
         """Mark calls as running before they run."""
@@ -225,67 +221,6 @@ class Runner:
 
     async def _fail(self, error: errors.CriogenError) -> None:
         self._tell(await in_database(saves.fail, self.lease, error, new_id(), self.partial))
-
-    # Being stopped ---------------------------------------------------------------------------------------------
-
-    def stop(self, error: errors.CriogenError) -> None:
-        """End the run with this error as soon as it can be; called from any thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop, error)
-
-    def _stop(self, error: errors.CriogenError) -> None:
-        if self.stopped is None:
-            self.stopped = error
-            for task in self._tasks:
-                task.cancel()
-
-    def _heed(self) -> None:
-        if self.stopped is not None:
-            raise self.stopped
-        if not leases.current().alive:
-            raise errors.LeaseLostError
-
-    async def interruptible(self, work: Awaitable[T]) -> T:
-        """Wait for a model or a tool, which a stop of the run ends."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        try:
-            self._heed()
-            return await task
-        except asyncio.CancelledError:
-            if self.stopped is not None:
-                raise self.stopped from None
-            raise
-        finally:
-            self._tasks.discard(task)
-            await _ended(task)
-
-    async def _together(self, works: Sequence[Awaitable[None]]) -> None:
-        """Do several things side by side; the first that fails ends the others."""
-        tasks = [asyncio.ensure_future(work) for work in works]
-        try:
-            await asyncio.gather(*tasks)
-        except asyncio.CancelledError:
-            if self.stopped is not None:
-                raise self.stopped from None
-            raise
-        finally:
-            for task in tasks:
-                await _ended(task)
-
-    def _watch(self, worker: leases.Worker) -> None:
-        """Stop when the lease has run out, watched outside the beating thread, which may hang."""
-
-        def look() -> None:
-            if not worker.alive:
-                self._stop(errors.LeaseLostError())
-            elif worker.deadline != float("inf"):
-                self._timers["lease"] = self._loop.call_later(max(0.05, worker.deadline - time.monotonic()), look)
-
-        look()
-        if self.agent.max_seconds is not None:
-            error = errors.LimitReachedError(f"the run took longer than {self.agent.max_seconds} seconds")
-            self._timers["limit"] = self._loop.call_later(self.agent.max_seconds, self._stop, error)
 
     # Keeping count -----------------------------------------------------------------------------------------------
 
@@ -323,11 +258,3 @@ class Runner:
         publish_live(self.thread_id, event)
         if self.listener is not None:
             self.listener(event)
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it has really ended."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()

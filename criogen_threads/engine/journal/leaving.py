@@ -8,7 +8,7 @@ from criogen_threads.engine import transcript
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.pen import Pen
-from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.models import Run, ToolCall
 from criogen_threads.signals import approval_decided, run_finished
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def expire_approvals(session: Session, locked: Locked) -> None:
     for call in overdue:
         pen.update(ToolCall, call.pk, status=ToolCall.Status.EXPIRED)
         note_call(pen, "approval_decided", call, run, details={"approved": False, "expired": True})
-        pen.tell(
-            approval_decided, run_id=run.id, call_id=call.pk, tool=call.name, approved=False, decided_by=None
-        )
+        pen.tell(approval_decided, run_id=run.id, call_id=call.pk, tool=call.name, approved=False, decided_by=None)
     locked.pending -= len(overdue)
     pen.thread(pending=locked.pending)
     pen.write()
