@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Taken:
-    """What one turn took, in seconds."""
+    """What one turn took, in seconds; ``work`` is the processor time that this process spent on the saves."""
 
     saves: float
+    work: float
     whole: float
     reads: float = 0.0
     commits: int = 0

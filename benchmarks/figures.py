@@ -65,6 +65,7 @@ def of_turns(taken: dict[str, list[Taken]]) -> Figures:
             put(figures, f"saves, {what}, p95 ms", name, p95(saves))
         for what, part in (("start", start), ("end", end)):
             put(figures, f"whole turn, {what}, median ms", name, median(turn.whole * 1000 for turn in part))
+        put(figures, "saves, end, processor ms here", name, median(turn.work * 1000 for turn in end))
         put(figures, "reading in a turn, end, median ms", name, median(turn.reads * 1000 for turn in end))
         put(figures, "growth of saves", name, _ratio(end, start, "saves"))
         put(figures, "growth of a turn", name, _ratio(end, start, "whole"))

@@ -130,7 +130,7 @@ class Floor:
         self.connection.execute(THREAD, [self.thread, "bench", AGENT])
 
     async def turn(self, spoken: Spoken) -> Taken:
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.thread_time()
         self.number += 1
         run, usage = new_id(), {"input_tokens": 1000, "output_tokens": 100, "requests": 1}
         self._commit(self._begin, run, spoken)
@@ -139,7 +139,7 @@ class Floor:
         self._commit(self._result, run, spoken, call, start)
         self._commit(self._answer, run, spoken, {**usage, "requests": 2})
         taken = time.perf_counter() - started
-        return Taken(saves=taken, whole=taken, commits=4)
+        return Taken(taken, time.thread_time() - worked, taken, commits=4)
 
     def _commit(self, write: Any, *args: Any) -> None:
         connection = self.connection

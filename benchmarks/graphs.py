@@ -38,7 +38,7 @@ class Graph:
 
     def __init__(self, name: str, address: str, state: Any) -> None:
         self.name = name
-        self.saves = self.reads = 0.0
+        self.saves = self.work = self.reads = 0.0
         self.commits = 0
         self.spoken: Spoken | None = None
         self.number = 0
@@ -54,12 +54,14 @@ class Graph:
 
     def _timed(self, what: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.thread_time()
             try:
                 return method(*args, **kwargs)
             finally:
                 setattr(self, what, getattr(self, what) + time.perf_counter() - started)
-                self.commits += what == "saves"
+                if what == "saves":
+                    self.work += time.thread_time() - worked
+                    self.commits += 1
 
         return timed
 
@@ -89,14 +91,14 @@ class Graph:
     async def turn(self, spoken: Spoken) -> Taken:
         self.spoken = spoken
         self.number += 1
-        self.saves = self.reads = 0.0
+        self.saves = self.work = self.reads = 0.0
         self.commits = 0
         message = HumanMessage(spoken.question, id=f"question-{self.number}")
         started = time.perf_counter()
         # "sync": each step is saved before the next one begins, as ours is
         self.graph.invoke({"messages": [message]}, self.config, durability="sync")
         whole = time.perf_counter() - started
-        return Taken(self.saves, whole, self.reads, self.commits)
+        return Taken(self.saves, self.work, whole, self.reads, self.commits)
 
     async def read(self) -> int:
         return len(self.graph.get_state(self.config).values["messages"])

@@ -32,7 +32,7 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
-        self.saves = self.reads = 0.0
+        self.saves = self.work = self.reads = 0.0
         self.commits = self.statements = 0
         self._job = threading.local()
         self._transaction = Session.transaction
@@ -47,22 +47,24 @@ class Stopwatch:
 
         @contextmanager
         def timed(session: Session) -> Iterator[None]:
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.thread_time()
             try:
                 with transaction(session):
                     yield
             finally:
                 watch.saves += time.perf_counter() - started
+                watch.work += time.thread_time() - worked
                 watch.commits += 1
                 watch._job.saved = True
 
         return timed
 
     def _timed_close(self) -> None:
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.thread_time()
         self._close()
         if getattr(self._job, "saved", False):
             self.saves += time.perf_counter() - started
+            self.work += time.thread_time() - worked
             self._job.saved = False
 
     def _timed_reader(self) -> type[Conversation]:
@@ -89,10 +91,10 @@ class Stopwatch:
         self.statements += 1
         return execute(*args)
 
-    def lap(self) -> tuple[float, float, int, int]:
-        """Saves, reads (seconds), commits and statements since the last lap."""
-        lap = self.saves, self.reads, self.commits, self.statements
-        self.saves = self.reads = 0.0
+    def lap(self, whole: float = 0.0) -> tuple[Taken, int]:
+        """What a turn took, and its statements, since the last lap."""
+        lap = Taken(self.saves, self.work, whole, self.reads, self.commits), self.statements
+        self.saves = self.work = self.reads = 0.0
         self.commits = self.statements = 0
         return lap
 
@@ -127,8 +129,8 @@ class Ours:
         await self.thread.send(spoken.question)
         whole = time.perf_counter() - started
         await self._settled()
-        saves, reads, commits, self.statements = self.watch.lap()
-        return Taken(saves, whole, reads, commits)
+        taken, self.statements = self.watch.lap(whole)
+        return taken
 
     async def _settled(self) -> None:
         """Until the last connection is back in its pool: that happens after the reply."""

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECONDS = ["LEASE_SECONDS", "HEARTBEAT_SECONDS", "MODEL_TIMEOUT"]
-COUNTS = ["MAX_RUNS", "DATABASE_THREADS", "TOOL_THREADS", "MAX_MESSAGE_BYTES", "MAX_RESULT_BYTES"]
-POSITIVE = frozenset([*SECONDS, *COUNTS])
+COUNTS = [
+    "MAX_RUNS", "MAX_RUNS_PER_USER", "DATABASE_THREADS", "TOOL_THREADS", "MAX_MESSAGE_BYTES", "MAX_RESULT_BYTES",
+]  # fmt: skip
+POSITIVE = frozenset([*SECONDS, "TICKET_SECONDS", *COUNTS])
 """Numbers that must not be 0; no number may be negative."""
 
 DOTTED = {"POLICY": frozenset[str](), "DISPATCHER": frozenset({"in_process", "tasks", "celery"})}
@@ -68,6 +70,10 @@ def check_settings(**_: Any) -> list[CheckMessage]:
 def _wanted(key: str, value: Any) -> str:
     """What the value should be; "" where it is."""
     kind = get_type_hints(vars(Settings)[key].fget)["return"]
+    if type(None) in get_args(kind):
+        if value is None:
+            return ""
+        [kind] = set(get_args(kind)) - {type(None)}
     if get_origin(kind) is Literal:
         return "" if value in get_args(kind) else "one of " + ", ".join(map(repr, get_args(kind)))
     if kind is bool:

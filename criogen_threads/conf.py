@@ -52,6 +52,24 @@ class Settings:
         return int(self._get("MAX_RUNS", 50))
 
     @property
+    def MAX_RUNS_PER_USER(self) -> int | None:
+        """Live and queued runs that one user may have at once, over all threads and processes; one more is
+        ``too_many_runs``. Runs of the site's own code (no actor) do not count. Default None: no limit."""
+        limit = self._get("MAX_RUNS_PER_USER", None)
+        return None if limit is None else int(limit)
+
+    @property
+    def TICKET_SECONDS(self) -> float:
+        """Seconds that a ticket for a new thread is good for. Default 86,400, a day."""
+        return float(self._get("TICKET_SECONDS", 86_400))
+
+    @property
+    def WAITING_REQUESTS(self) -> int:
+        """HTTP requests of one process that may wait for a run at once (``?wait``); one more is answered
+        without waiting. Default 20."""
+        return int(self._get("WAITING_REQUESTS", 20))
+
+    @property
     def DATABASE_THREADS(self) -> int:
         """Threads (and so connections) for reads and saves in one process. Default 10."""
         return int(self._get("DATABASE_THREADS", 10))

@@ -148,6 +148,24 @@ class SyncInAsyncError(CriogenError):
     code = "sync_in_async"
 
 
+class TooManyRunsError(CriogenError):
+    """This user has as many live and waiting runs as MAX_RUNS_PER_USER allows."""
+
+    code = "too_many_runs"
+
+
+class TicketInvalidError(CriogenError):
+    """The ticket is forged, too old, or another user's."""
+
+    code = "ticket_invalid"
+
+
+class AsgiRequiredError(CriogenError):
+    """A stream needs an ASGI server; over WSGI, poll the JSON pages of this address."""
+
+    code = "asgi_required"
+
+
 # How a run ends ------------------------------------------------------------------------------------------------
 
 

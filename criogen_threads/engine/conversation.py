@@ -68,11 +68,12 @@ class Conversation:
         """Whether this call has ever begun to run, in any run: it may have taken effect."""
         return any(call.started_at is not None for call in self.calls if call.index == index)
 
-    def closings(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """For each open call the text that closes it, when a new turn leaves it behind."""
+    def closings(self) -> Iterator[tuple[dict[str, Any], ToolCall | None, str]]:
+        """Each open call with its newest row and the text that closes it, when a new turn leaves it behind."""
         asked = self.asked()
+        rows = {call.index: call for call in self.calls}
         for index in self.open_indexes():
-            yield asked[index], transcript.closing_text(self.started(index))
+            yield asked[index], rows.get(index), transcript.closing_text(self.started(index))
 
     def add(self, messages: Iterable[Message], calls: Iterable[ToolCall]) -> None:
         """What a save has added."""

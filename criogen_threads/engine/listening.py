@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from criogen_threads.backends.base import ArgumentsDelta, Delta, ReasoningDelta, TextDelta
@@ -24,11 +25,24 @@ Listener: TypeAlias = Callable[[Mapping[str, Any]], None]
 class Watcher(Protocol):
     """Hears of all threads that this process writes; called from any thread, it must return at once."""
 
-    def saved(self, thread_id: UUID, seq: int) -> None:
-        """The events of a thread up to ``seq`` are committed."""
+    def saved(self, change: Change) -> None:
+        """Something of a thread is committed."""
 
-    def live(self, thread_id: UUID, event: Mapping[str, Any]) -> None:
+    def live(self, key: str, thread_id: UUID, event: Mapping[str, Any]) -> None:
         """A live piece of an answer came, or the pieces of one are void."""
+
+    def stop(self, worker: UUID, run_id: UUID) -> None:
+        """A run was marked to stop; this worker has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit says to those who watch: the events up to ``seq``, and the ids of new messages."""
+
+    key: str
+    thread_id: UUID
+    seq: int
+    messages: Sequence[UUID] = ()
 
 
 _watchers: tuple[Watcher, ...] = ()
@@ -46,18 +60,25 @@ def unwatch(watcher: Watcher) -> None:
     _watchers = tuple(each for each in _watchers if each is not watcher)
 
 
-def publish_saved(thread_id: UUID, seq: int) -> None:
-    """Tell the watchers that events are committed; what fails in one of them hurts nobody else."""
+def publish_saved(change: Change) -> None:
+    """Tell the watchers of a commit; what fails in one of them hurts nobody else."""
     for watcher in _watchers:
         with _logged():
-            watcher.saved(thread_id, seq)
+            watcher.saved(change)
 
 
-def publish_live(thread_id: UUID, event: Mapping[str, Any]) -> None:
+def publish_live(key: str, thread_id: UUID, event: Mapping[str, Any]) -> None:
     """Tell the watchers of a live piece."""
     for watcher in _watchers:
         with _logged():
-            watcher.live(thread_id, event)
+            watcher.live(key, thread_id, event)
+
+
+def publish_stop(worker: UUID, run_id: UUID) -> None:
+    """Tell the watchers that a run which another process may have is to stop: sooner than its beat would."""
+    for watcher in _watchers:
+        with _logged():
+            watcher.stop(worker, run_id)
 
 
 @contextmanager

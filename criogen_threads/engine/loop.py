@@ -255,6 +255,6 @@ class Runner(Stoppable):
 
     def hear(self, event: dict[str, Any]) -> None:
         """Pass a live piece on."""
-        publish_live(self.thread_id, event)
+        publish_live(self.lease.key, self.thread_id, event)
         if self.listener is not None:
             self.listener(event)

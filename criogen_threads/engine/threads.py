@@ -67,13 +67,18 @@ def _complete(future: Future[T], job: Callable[[], T]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        result = job()
+        result = _and_close(job)
     except StopIteration as error:
         future.set_exception(RuntimeError(f"StopIteration: {error}"))  # no future can carry the original
     except BaseException as error:  # it belongs to whoever waits for the future
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def _and_close(job: Callable[[], T]) -> T:
+    try:
+        return job()
     finally:
         close_connections()
 

@@ -83,8 +83,6 @@ def test_a_conversation_goes_on_where_it_stopped_and_new_begins_anew(database: P
 def test_what_goes_wrong_is_one_line_and_ends_the_script(database: Path) -> None:
     for line, words in {
         "/rewind 99": "The thread has no such checkpoint. /history lists them.",
-        "/rewind nothing": "no such checkpoint",
-        "/retry": "this thread has no run yet",
         "/unknown": "/unknown? /help lists what there is.",
     }.items():
         done = demo.script(database, line, "Hello")

@@ -42,32 +42,32 @@ class Conversation:
             for each in self.schemas
         )
 
-    def agent(self, url: str, *, approval: bool = False, **options: Any) -> Agent:
+    def agent(self, url: str, **consequential: Any) -> Agent:
         """The airline's agent, on the model that the server at ``url`` plays.
 
         Args:
-            approval: Whether the tools that change something need one: "owner" and "staff" in turn.
+            consequential: Options of the tools that change something.
         """
-        tools = []
-        for number, schema in enumerate(self.schemas):
-            approver = ("owner", "staff")[number % 2] if approval and schema["consequential"] else None
-            tools.append(self._tool(schema, approver))
-        backend: ModelBackend = chat_backend(url, self.id)
+        tools = [self._tool(each, consequential if each["consequential"] else {}) for each in self.schemas]
         text = (RECORDINGS / "system.txt").read_text()
-        return Agent("airline", model=backend, instructions=text, tools=tools, **options)
+        return Agent("airline", model=self.backend(url), instructions=text, tools=tools)
 
-    def _tool(self, schema: dict[str, Any], approver: Any) -> Tool:
-        name = schema["name"]
+    def backend(self, url: str) -> ModelBackend:
+        return chat_backend(url, self.id)
 
+    def work(self, schema: dict[str, Any], context: ToolContext, arguments: dict[str, Any]) -> str:
+        """What every tool does: answer as recorded, to the call that was recorded."""
+        call = self.call_at(context)
+        assert (call["name"], call["arguments"]) == (schema["name"], arguments)
+        return str(call["result"])
+
+    def _tool(self, schema: dict[str, Any], options: dict[str, Any]) -> Tool:
         def answer(context: ToolContext, **arguments: Any) -> str:
-            call = self.call_at(context)
-            assert (call["name"], call["arguments"]) == (name, arguments)
-            return str(call["result"])
+            return self.work(schema, context, arguments)
 
-        return Tool(
-            answer, name=name, description=f"The airline's {name}.", parameters=schema["parameters"],
-            approval=approver,
-        )  # fmt: skip
+        name = schema["name"]
+        description = f"The airline's {name}."
+        return Tool(answer, name, description, schema["parameters"], **options)
 
     def call_at(self, context: ToolContext) -> dict[str, Any]:
         """The recorded call at the place where the engine stands: turn, step and index."""

@@ -12,7 +12,7 @@ from tests.backends.support import needs_replay
 from tests.replay.support import IDS, said, stream_turn
 
 if TYPE_CHECKING:
-    from criogen_threads.agents import Agent
+    from criogen_threads.agents import Agent, ToolContext
     from tests.backends.support import Replay
     from tests.replay.support import Conversation
 
@@ -34,7 +34,7 @@ def people() -> dict[str, Any]:
 async def test_p21_p22_p23_each_consequential_call_waits_for_its_person_and_then_runs(
     replay: Replay, conversation: Conversation, people: dict[str, Any]
 ) -> None:
-    agent = conversation.agent(replay.url, approval=True)
+    agent = conversation.agent(replay.url, approval=owner_or_staff)
     chat = agent.thread(conversation.id, actor=people["owner"])
     approved = 0
     for number in range(len(conversation.turns)):
@@ -48,6 +48,11 @@ async def test_p21_p22_p23_each_consequential_call_waits_for_its_person_and_then
     assert await said(chat) == conversation.messages
     assert approved == conversation.consequential
     assert replay.state.mismatches == 0, replay.state.last_mismatch
+
+
+def owner_or_staff(context: ToolContext, **arguments: Any) -> str:
+    """Turn and turn about."""
+    return ("owner", "staff")[context.state["turn"] % 2]
 
 
 async def answer(

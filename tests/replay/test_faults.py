@@ -14,6 +14,8 @@ from tests.replay.support import IDS, said, stream_turn
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
+    from criogen_threads.engine.replies import Reply
+    from criogen_threads.threads import ThreadHandle
     from tests.backends.support import Replay
     from tests.replay.support import Conversation
 
@@ -22,30 +24,30 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.parametrize("recording_id", IDS),
 ]
-SILENCE = 0.5  # seconds until a stalled answer counts as failed
+SILENCE = 2.0  # seconds until a stalled answer counts as failed
+STALLING = IDS[::8]  # a stall takes its time, so only these conversations have one
 
 
-def break_every_answer(replay: Replay, conversation: Conversation) -> int:
-    """A fault at each answer, each kind in turn; one of them a stall, which takes its time."""
-    answers = sum(turn.answers for turn in conversation.turns)
-    kinds = cycle(["drop", "http_500", "http_429"])
-    for position in range(answers):
-        kind = "stall" if position == len(conversation.id) % answers else next(kinds)
-        replay.fault(conversation.id, position, kind, seconds=10 * SILENCE)
-    return answers
+def fault_every_other_answer(replay: Replay, conversation: Conversation, first: int) -> list[int]:
+    """Faults at every other answer, each kind in turn; returns the positions at which answers are asked for."""
+    answers = range(sum(turn.answers for turn in conversation.turns))
+    faulty = answers[first::2]
+    for position, kind in zip(faulty, cycle(["drop", "http_500", "http_429"]), strict=False):
+        replay.fault(conversation.id, position, kind)
+    if conversation.id in STALLING:
+        replay.fault(conversation.id, faulty[-1], "stall", seconds=2 * SILENCE)
+    return sorted([*answers, *faulty])
 
 
-def every_answer_twice(replay: Replay, conversation: Conversation, answers: int) -> bool:
-    """Each was asked for once more than it was given, in order."""
-    served: list[int] = replay.state.served[conversation.id]
-    return served == [position for position in range(answers) for _ in range(2)]
+def timeout(conversation: Conversation) -> dict[str, float]:
+    return {"MODEL_TIMEOUT": SILENCE} if conversation.id in STALLING else {}
 
 
 async def test_faults_are_retried_by_the_engine(
     replay: Replay, conversation: Conversation, settings: SettingsWrapper
 ) -> None:
-    settings.CRIOGEN_THREADS = {"MODEL_RETRIES": 1, "MODEL_BACKOFF": 0.01, "MODEL_TIMEOUT": SILENCE}
-    answers = break_every_answer(replay, conversation)
+    settings.CRIOGEN_THREADS = {"MODEL_RETRIES": 1, "MODEL_BACKOFF": 0.01, **timeout(conversation)}
+    expected = fault_every_other_answer(replay, conversation, first=0)
     chat = conversation.agent(replay.url).thread(conversation.id)
     for number, turn in enumerate(conversation.turns):
         reply, events = await stream_turn(chat, conversation, number)
@@ -54,7 +56,7 @@ async def test_faults_are_retried_by_the_engine(
             m["content"] or "" for m in turn.messages if m["role"] == "assistant"
         )
     assert await said(chat) == conversation.messages
-    assert every_answer_twice(replay, conversation, answers)
+    assert replay.state.served[conversation.id] == expected
     assert replay.state.mismatches == 0, replay.state.last_mismatch
 
 
@@ -68,22 +70,32 @@ def kept_text(events: list[dict[str, Any]]) -> str:
 async def test_p17_p18_a_failure_is_saved_and_retry_goes_on_from_the_failed_step(
     replay: Replay, conversation: Conversation, settings: SettingsWrapper
 ) -> None:
-    settings.CRIOGEN_THREADS = {"MODEL_RETRIES": 0, "MODEL_TIMEOUT": SILENCE}
-    answers = break_every_answer(replay, conversation)
+    settings.CRIOGEN_THREADS = {"MODEL_RETRIES": 0, **timeout(conversation)}
+    expected = fault_every_other_answer(replay, conversation, first=1)
+    failures = 0
     chat = conversation.agent(replay.url).thread(conversation.id)
     for number in range(len(conversation.turns)):
-        with pytest.raises(errors.ModelFailedError):
-            await stream_turn(chat, conversation, number)
-        reply = None
-        while reply is None:
-            [head] = await chat.history(1)
-            assert (head["status"], head["source"]) == ("failed", "failure")
-            try:
-                reply = await chat.retry()
-            except errors.ModelFailedError:
-                continue
+        reply, failed = await finished_turn(chat, conversation, number)
+        failures += failed
         assert reply.status == "completed"
         assert [run["status"] for run in await chat.runs()] == ["completed"] * (number + 1)
     assert await said(chat) == conversation.messages
-    assert every_answer_twice(replay, conversation, answers)
+    assert replay.state.served[conversation.id] == expected
     assert replay.state.mismatches == 0, replay.state.last_mismatch
+    assert failures == len(expected) - sum(turn.answers for turn in conversation.turns)
+
+
+async def finished_turn(chat: ThreadHandle, conversation: Conversation, number: int) -> tuple[Reply, int]:
+    """Run a turn, and retry it as often as it fails; how often that was."""
+    failures = 0
+    try:
+        return (await stream_turn(chat, conversation, number))[0], failures
+    except errors.ModelFailedError:
+        failures += 1
+    while True:
+        [head] = await chat.history(1)
+        assert (head["status"], head["source"]) == ("failed", "failure")
+        try:
+            return await chat.retry(), failures
+        except errors.ModelFailedError:
+            failures += 1

@@ -80,6 +80,9 @@ def leave_open_calls(pen: Pen) -> None:
     """Close the calls that a new turn leaves behind, so that what the model is given stays valid."""
     conversation = Conversation.read(pen.tail)
     answer = conversation.last_answer
-    for call, text in conversation.closings():
+    run = pen.session.find(Run, answer.run_id) if answer else None
+    for call, row, text in conversation.closings():
         block = transcript.result_block(call["id"], call["name"], text, is_error=True)
-        pen.message("tool", [block], run_id=answer.run_id if answer else None)
+        message = pen.message("tool", [block], run_id=run.id if run else None)
+        values = {"message_id": message.id, "tool_call_id": row.id if row else None}
+        pen.event("tool_error", run, parent=run.id if run else None, **values)

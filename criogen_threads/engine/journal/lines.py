@@ -116,7 +116,7 @@ def look(run_id: UUID) -> Place | None:
 
 
 def _orphan(thread_id: UUID) -> UUID | None:
-    first = _first(thread_id).using(database()).exclude(gone())[:1]
+    first = _first(thread_id).using(database()).exclude(gone()).values_list("pk", flat=True)[:1]
     return Run.objects.using(database()).filter(orphaned(), pk__in=list(first)).values_list("pk", flat=True).first()
 
 

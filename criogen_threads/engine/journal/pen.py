@@ -124,25 +124,27 @@ def lock_key(session: Session, key: str) -> Locked | None:
 
 
 def _locked(session: Session, lock: Select, standing: Select, **which: Any) -> Locked | None:
-    _, rows = session.together(lock, standing, **which)
+    locks, rows = session.together(lock, standing, **which)
     session.refuse_repetition()
-    return Locked(*rows[0]) if rows else None
+    return Locked(*rows[0]) if locks and rows else None  # a row that came between the two is not locked
 
 
 @dataclass(slots=True)
 class Saved:
     """What a write has added, for the loop, the listeners and the signals."""
 
+    key: str
     thread_id: UUID
     version: int
+    seq: int
     messages: list[Message] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def publish(self) -> None:
-        """Tell whoever watches this process's threads that there are new events."""
-        if self.events:
-            listening.publish_saved(self.thread_id, self.events[-1].seq)
+        """Tell whoever watches this process's threads that something of this one is committed."""
+        messages = [message.id for message in self.messages]
+        listening.publish_saved(listening.Change(self.key, self.thread_id, self.seq, messages))
 
 
 class Pen:
@@ -151,7 +153,7 @@ class Pen:
     def __init__(self, session: Session, locked: Locked) -> None:
         self.session = session
         self.locked = locked
-        self.saved = Saved(locked.id, locked.version)
+        self.saved = Saved(locked.key, locked.id, locked.version, locked.event_seq)
         self.columns: dict[str, Any] = {}
         self.checkpoints: list[Checkpoint] = []
         self.runs: list[Run] = []
@@ -216,6 +218,7 @@ class Pen:
             **values,
         )
         self.saved.events.append(event)
+        self.saved.seq = event.seq
         self.thread(event_seq=event.seq)
         return event
 

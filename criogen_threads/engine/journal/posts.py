@@ -62,8 +62,10 @@ def decide(session: Session, key: str, decisions: Mapping[UUID, Decision], actor
     pen = Pen(session, locked)
     for call_id, decision in decisions.items():
         call = found.get(call_id)
-        if call is None or run is None or call.run_id != run.pk:
+        if call is None:
             raise errors.ResumeInvalidError("no such approval waits here", call=str(call_id))
+        if run is None or call.run_id != run.pk:
+            raise _closed(call)
         if _accept(call, decision, actor_id):
             _record(pen, run, call, decision, actor_id)
     pen.write()
@@ -79,9 +81,14 @@ def _accept(call: ToolCall, decision: Decision, actor_id: Any) -> bool:
     same = (call.approved, call.decided_by_id, call.edited_arguments, call.reason)
     if same == (decision.approve, actor_id, decision.arguments, decision.reason):
         return False
+    raise _closed(call)
+
+
+def _closed(call: ToolCall) -> errors.ResumeInvalidError:
+    """Nobody can answer this call any more; who did, and when."""
     by = call.decided_by.get_username() if call.decided_by else None
     at = call.decided_at.isoformat() if call.decided_at else None
-    raise errors.ResumeInvalidError(
+    return errors.ResumeInvalidError(
         f"this approval is closed: {call.get_status_display()}",
         call=str(call.pk), status=call.status, decided_by=by, decided_at=at,
     )  # fmt: skip
@@ -105,10 +112,11 @@ def _record(pen: Pen, run: Run, call: ToolCall, decision: Decision, actor_id: An
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """``live``: a process was asked to stop the run, and saves its end itself."""
+    """``live``: a process, the worker ``holder``, was asked to stop the run, and saves its end itself."""
 
     run_id: UUID
     live: bool
+    holder: UUID | None = None
 
 
 @write
@@ -136,7 +144,7 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
     else:
         append_failure(pen, run, errors.RunCancelledError(), checkpoint_id)
     pen.write()
-    return Cancelled(run.id, live)
+    return Cancelled(run.id, live, locked.holder)
 
 
 @write

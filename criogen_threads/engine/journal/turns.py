@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
-from criogen_threads.engine.journal import lines, takes
+from criogen_threads.engine.journal import lines, limits, takes
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -70,6 +70,7 @@ def begin(session: Session, turn: Turn, worker: UUID) -> takes.Lease | Waiting |
         ThreadSuspendedError: ``thread_suspended``.
         ThreadInterruptedError: ``thread_interrupted``.
         ClientIdConflictError: ``client_id_conflict``.
+        TooManyRunsError: ``too_many_runs``.
     """
     locked = _open(session, turn)
     if before := _sent_before(session, turn, locked):
@@ -132,6 +133,7 @@ def _admit(session: Session, turn: Turn, locked: Locked) -> tuple[int, UUID | No
         takes.refuse_unfinished(session, locked)
     if turn.on_busy == "reject" and (locked.held or locked.due or first is not None):
         raise errors.ThreadBusyError
+    limits.refuse_too_many(session, turn.actor_id)
     return number, first
 
 

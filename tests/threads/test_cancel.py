@@ -1,0 +1,305 @@
+"""Cancelling: by a call, by a cancelled task, by a stream that is left."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import aclosing
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from criogen_threads.agents import tool
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.models import Run, Thread
+from tests.support import Gate, an_agent, call, die, gated, in_db, is_valid, refused, results, texts
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Endless(ScriptedModel):
+    """Streams without end, counts its pieces, and knows when its stream was closed."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda messages, tools: "")
+        self.pieces = 0
+        self.flowing = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def stream(self, request: Any) -> Any:
+        from criogen_threads.backends.base import TextDelta
+
+        try:
+            while True:
+                self.pieces += 1
+                self.flowing.set()
+                yield TextDelta(".")
+                await asyncio.sleep(0.001)
+        finally:
+            self.closed.set()
+
+
+async def _is_saved_as_cancelled(chat: Any) -> None:
+    run = (await chat.runs())[-1]
+    assert (run["status"], run["error_code"]) == ("failed", "cancelled")
+    head = (await chat.history())[0]
+    assert (head["status"], head["source"]) == ("failed", "failure")
+    thread = await in_db(Thread.objects.get)
+    assert (thread.status, thread.holder, thread.cancel_mark) == ("failed", None, None)
+
+
+async def test_p9_f18_a_cancelled_call_closes_the_model_s_stream_and_asks_for_no_token_afterwards() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await model.flowing.wait()
+    assert await chat.cancel() is True
+    assert model.closed.is_set()  # f19: when cancel returns, the run has ended
+    await _is_saved_as_cancelled(chat)
+    pieces = model.pieces
+    with refused("cancelled"):
+        await task
+    await asyncio.sleep(0.01)
+    assert model.pieces == pieces
+
+
+async def test_p9_a_cancelled_task_stops_the_run_and_gets_its_cancellation_once_it_is_saved() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await model.flowing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert model.closed.is_set()
+    await _is_saved_as_cancelled(chat)
+
+
+async def test_p9_asyncio_timeout_around_a_send() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await chat.send("a")
+    assert model.closed.is_set()
+    await _is_saved_as_cancelled(chat)
+
+
+async def test_p9_a_task_group_cancels_its_siblings() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+
+    async def fails() -> None:
+        await model.flowing.wait()
+        raise LookupError("no")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(chat.send("a"))
+            group.create_task(fails())
+    assert [type(error) for error in caught.value.exceptions] == [LookupError]
+    await _is_saved_as_cancelled(chat)
+
+
+async def test_p9_a_stream_that_is_closed_stops_the_run_which_is_saved_by_then() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+    async with aclosing(chat.stream("a")) as events:
+        async for event in events:
+            if event["type"] == "text_delta":
+                break
+    assert model.closed.is_set()
+    await _is_saved_as_cancelled(chat)
+
+
+async def test_p9_a_stream_that_is_just_left_stops_the_run() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+    async for event in chat.stream("a"):
+        if event["type"] == "text_delta":
+            break
+    await asyncio.wait_for(model.closed.wait(), 5)
+    while (await chat.runs())[-1]["status"] == "in_progress":
+        await asyncio.sleep(0.005)
+    await _is_saved_as_cancelled(chat)
+
+
+async def test_p9_a_task_that_is_cancelled_inside_a_stream() -> None:
+    model = Endless()
+    chat = an_agent(model=model).thread("one")
+
+    async def read() -> None:
+        async for _ in chat.stream("a"):
+            pass
+
+    task = asyncio.create_task(read())
+    await model.flowing.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(model.closed.wait(), 5)
+    while (await chat.runs())[-1]["status"] == "in_progress":
+        await asyncio.sleep(0.005)
+    await _is_saved_as_cancelled(chat)
+
+
+def test_p9_a_sync_stream_that_is_left_stops_the_run() -> None:
+    chat = an_agent(model=Endless()).thread("one")
+    for event in chat.stream_sync("a"):
+        if event["type"] == "text_delta":
+            break
+    deadline = time.monotonic() + 5
+    while chat.runs_sync()[-1]["status"] == "in_progress" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [(run["status"], run["error_code"]) for run in chat.runs_sync()] == [("failed", "cancelled")]
+
+
+async def test_p9_a_stream_that_was_never_read_writes_nothing() -> None:
+    stream = an_agent("x").thread("one").stream("a")
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert not await in_db(Thread.objects.exists)
+
+
+async def test_p9_a_cancelled_wait_leaves_the_line_and_stores_nothing() -> None:
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one")).thread("one")
+    first = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    waiting = asyncio.create_task(chat.send("b"))
+    while len(await chat.runs()) < 2:
+        await asyncio.sleep(0.005)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(await chat.runs()) == 1
+    gate.open()
+    assert (await first).text == "one"
+
+
+@pytest.mark.parametrize("moment", range(1, 12))
+async def test_p9_a_cancel_at_any_moment_leaves_a_thread_that_takes_the_next_message(moment: int) -> None:
+    @tool
+    async def look() -> str:
+        await asyncio.sleep(0)
+        return "seen"
+
+    chat = an_agent([call("look"), call("look")], "done", "next", "and more", tools=[look]).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    for _ in range(moment):
+        await asyncio.sleep(0.002)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    runs = await chat.runs()
+    assert all(run["status"] in ("failed", "completed") for run in runs)
+    reply = await chat.send("b")
+    assert reply.status == "completed"
+    assert is_valid(await chat.messages())
+
+
+async def test_p9_retry_can_go_on_after_a_cancel() -> None:
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "done")).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    await chat.cancel()
+    with refused("cancelled"):
+        await task
+    gate.open()
+    assert (await chat.retry()).text == "done"
+
+
+async def test_b6_cancel_run_says_whether_there_was_something_to_stop() -> None:
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    assert await chat.cancel_run(uuid4()) is False
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    run: Any = await chat.get_current_run()
+    assert await chat.cancel_run(uuid4()) is False
+    assert await chat.cancel_run("no id") is False
+    assert await chat.cancel_run(run["id"]) is True
+    with refused("cancelled"):
+        await task
+    ended: Any = await chat.get_run(run["id"])
+    assert (ended["status"], ended["last_error"]) == ("failed", "Run cancelled by user")
+    assert await chat.cancel_run(run["id"]) is False
+    gate.open()
+    reply = await chat.send("b")
+    assert await chat.cancel_run(reply.run_id) is False
+    assert await chat.cancel() is False
+
+
+async def test_f20_a_cancel_that_names_an_old_run_does_not_stop_the_new_one() -> None:
+    gate = Gate()
+    gate.open()
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    old = await chat.send("a")
+    gate.opened.clear()
+    gate.reached.clear()
+    task = asyncio.create_task(chat.send("b"))
+    await gate.reached.wait()
+    assert await chat.cancel(old.run_id) is False
+    gate.open()
+    assert (await task).text == "two"
+
+
+async def test_b6_cancel_of_a_suspended_an_interrupted_and_a_queued_run() -> None:
+    gate = Gate()
+
+    @tool(approval="staff")
+    def refund() -> str:
+        return "never"
+
+    suspended = an_agent([call("refund")], "fine", tools=[refund], name="asking").thread("suspended")
+    await suspended.send("a")
+    assert await suspended.cancel() is True
+    assert (await suspended.send("b")).text == "fine"
+
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    queued = asyncio.create_task(chat.send("b"))
+    while len(await chat.runs()) < 2:
+        await asyncio.sleep(0.005)
+    assert await chat.cancel((await chat.runs())[-1]["id"]) is True
+    with refused("cancelled"):
+        await queued
+    await die(task)
+    assert await chat.cancel() is True  # f11: the dead run's end is saved by the canceller
+    gate.open()
+    assert (await chat.send("c")).text == "one"
+    assert [run["status"] for run in await chat.runs()] == ["failed", "failed", "completed"]
+
+
+async def test_f22_the_late_result_of_a_sync_tool_stays_out() -> None:
+    entered, go_on, left = threading.Event(), threading.Event(), threading.Event()
+
+    @tool
+    def slow() -> str:
+        entered.set()
+        go_on.wait(5)
+        left.set()
+        return "late"
+
+    chat = an_agent([call("slow")], "fine", tools=[slow]).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await asyncio.to_thread(entered.wait, 5)
+    assert await chat.cancel() is True
+    with refused("cancelled"):
+        await task
+    go_on.set()
+    await asyncio.to_thread(left.wait, 5)
+    await chat.send("b")
+    assert len(results(await chat.messages())) == 1
+    assert "may have taken effect" in results(await chat.messages())[0]
+    assert texts(await chat.messages())[-1] == "assistant: fine"
+
+
+async def test_a_run_that_was_cancelled_while_it_saved_its_last_answer_is_complete() -> None:
+    chat = an_agent("done").thread("one")
+    await chat.send("a")
+    assert await chat.cancel() is False
+    assert (await in_db(Run.objects.get)).status == "completed"
