@@ -12,5 +12,6 @@ class CriogenThreadsConfig(AppConfig):
 
     def ready(self) -> None:
         from criogen_threads import checks, signals  # noqa: F401 (they register themselves)
+        from criogen_threads.streaming import hub  # noqa: F401 (it hears the runs of this process)
 
         autodiscover_modules("agents")

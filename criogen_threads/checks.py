@@ -83,6 +83,9 @@ def _wanted(key: str, value: Any) -> str:
     if key in DOTTED:
         fits = isinstance(value, str) and (value in DOTTED[key] or _imports(value))
         return "" if fits else "a dotted path that can be imported"
+    if get_origin(kind) is list:
+        fits = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        return "" if fits else "a list of text"
     return "" if isinstance(value, kind) else f"of the type {kind.__name__}"
 
 

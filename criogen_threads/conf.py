@@ -115,6 +115,34 @@ class Settings:
         return str(self._get("POLICY", "criogen_threads.policy.Policy"))
 
     @property
+    def CHANNEL_LAYER(self) -> str:
+        """Alias of the channel layer that carries the feed between processes; none is needed for one process.
+        Default "default"."""
+        return str(self._get("CHANNEL_LAYER", "default"))
+
+    @property
+    def ALLOWED_ORIGINS(self) -> list[str]:
+        """Origins besides the site's own that may open websockets, such as "https://app.example.com", or "*"
+        for any. Default: none."""
+        return list(self._get("ALLOWED_ORIGINS", []))
+
+    @property
+    def RECHECK_SECONDS(self) -> float:
+        """Seconds between two looks at the session and the permissions of an open socket or stream. Default 60."""
+        return float(self._get("RECHECK_SECONDS", 60))
+
+    @property
+    def SOCKET_SECONDS(self) -> float:
+        """Seconds without a sign of life after which a socket is closed. Default 60."""
+        return float(self._get("SOCKET_SECONDS", 60))
+
+    @property
+    def AGUI_CANCEL_ON_CLOSE(self) -> bool:
+        """Whether a client that closes its AG-UI connection cancels the run: AG-UI has no other way to stop one.
+        Default True. (A lost websocket never cancels.)"""
+        return bool(self._get("AGUI_CANCEL_ON_CLOSE", True))
+
+    @property
     def IN_CALLING_THREAD(self) -> bool:
         """Run reads, saves and tools in the calling thread, without a beat: for a site's own ``TestCase``,
         whose transaction other threads cannot see. Default False; set by ``criogen_threads.testing``."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import binascii
 import re
 import unicodedata
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from criogen_threads.backends.base import Block
 
 MAX_KEY = 200
+MAX_AGENT = 100
+MOST_ROWS = 2**31 - 1
 ON_BUSY = ("wait", "reject", "interrupt")
 _LOCALE = re.compile(r"[A-Za-z0-9@_.-]{0,35}")
 _EVENT_TYPE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,49}")
@@ -65,7 +69,21 @@ def message_content(content: Any) -> list[Block]:
 def _is_user_block(block: Any) -> bool:
     if not isinstance(block, dict) or len(set(block) & set(_BLOCKS_OF_A_USER)) != 1:
         return False
-    return isinstance(block.get("text", ""), str) and set(block) <= {*_BLOCKS_OF_A_USER, "provider"}
+    if not isinstance(block.get("text", ""), str) or not set(block) <= {*_BLOCKS_OF_A_USER, "provider"}:
+        return False
+    return "text" in block or _is_media(block.get("image", block.get("file")))
+
+
+def _is_media(value: Any) -> bool:
+    """Whether a provider could be sent it: one that it refuses would be refused with every later turn, too."""
+    if not isinstance(value, dict) or not isinstance(value.get("media_type", ""), str):
+        return False
+    if "data" not in value:
+        return isinstance(value.get("url"), str)
+    try:
+        return bool(b64decode(value["data"], validate=True))
+    except (binascii.Error, ValueError, TypeError):
+        return False
 
 
 def state(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,6 +118,20 @@ def client_id(value: str | None) -> str | None:
 
 def _unstorable(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs")
+
+
+def is_name(value: Any) -> bool:
+    """Whether this can be the name of anything: text that a column holds."""
+    return isinstance(value, str) and not any(map(_unstorable, value))
+
+
+def seconds(value: float | None, name: str) -> float | None:
+    """Raises InvalidOptionError (``invalid_option``) unless it is a number of seconds, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise errors.InvalidOptionError(f"{name} is a number of seconds, 0 or more")
+    return value
 
 
 def locale(value: str | None) -> str:
@@ -159,7 +191,7 @@ def decision(value: Any) -> Decision:
     return Decision(value["approve"], reason(value.get("reason") or ""), arguments, digest)
 
 
-def event(kind: Any, details: Any) -> None:
+def event(kind: Any, details: Any, agent: Any = None, parent: Any = None) -> None:
     """Check an event of the site's own.
 
     Raises:
@@ -173,10 +205,14 @@ def event(kind: Any, details: Any) -> None:
         raise errors.InvalidEventError(str(problem)) from None
     if not isinstance(details, dict | type(None)):
         raise errors.InvalidEventError("details are a dict")
+    if agent is not None and not (is_name(agent) and len(agent) <= MAX_AGENT):
+        raise errors.InvalidEventError(f"an agent's name has at most {MAX_AGENT} characters")
+    if parent is not None and identifier(parent) is None:
+        raise errors.InvalidEventError("there is no such parent")
 
 
 def limit(value: Any, name: str) -> int:
     """Raises InvalidOptionError (``invalid_option``) unless it is a number of rows."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise errors.InvalidOptionError(f"{name} is a number of rows, 0 or more")
-    return value
+    return min(value, MOST_ROWS)

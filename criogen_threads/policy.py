@@ -14,6 +14,8 @@ from django.utils.module_loading import import_string
 from criogen_threads.conf import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from criogen_threads.models import Run, Thread, ToolCall
 
 
@@ -28,8 +30,23 @@ class Policy:
     def seen(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return self._own_or_all(user, threads, "view_transcript")
 
-    def create(self, user: Any, key: str) -> bool:  # noqa: ARG002 (a site's policy may look at it)
-        """Begin a conversation under this key."""
+    def inspect(self, user: Any, thread: Thread) -> bool:  # noqa: ARG002 (a site's policy may look at it)
+        """Be shown what tools keep for staff (``visible="name"`` and ``"staff"``); secrets are shown to nobody."""
+        return self._staff(user, "view_transcript") or self._staff(user, "decide_toolcall")
+
+    def create(self, user: Any, key: str) -> bool:  # noqa: ARG002
+        """Begin a conversation under this key, which the site's code, a ticket or the server chose."""
+        return _is_active(user)
+
+    def choose_key(self, user: Any, key: str) -> bool:  # noqa: ARG002
+        """Begin a conversation under a key of one's own choice, from outside and without a ticket.
+
+        Nobody: who could take "user-42" first would own what the site means for user 42.
+        """
+        return False
+
+    def use(self, user: Any, agent: str) -> bool:  # noqa: ARG002
+        """Talk to this agent."""
         return _is_active(user)
 
     def send(self, user: Any, thread: Thread) -> bool:
@@ -39,7 +56,7 @@ class Policy:
     def sendable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return threads.filter(owner=user) if _is_active(user) else threads.none()
 
-    def decide(self, user: Any, call: ToolCall, thread: Thread, run: Run) -> bool:
+    def decide(self, user: Any, call: ToolCall, thread: Thread, run: Run | None) -> bool:
         """Answer this approval."""
         if call.approver == "owner":
             return self.owns(user, thread)
@@ -57,6 +74,10 @@ class Policy:
 
     def rewindable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return self._own_or_all(user, threads, "rewind_thread")
+
+    def undo(self, user: Any, thread: Thread, calls: Sequence[ToolCall]) -> bool:  # noqa: ARG002
+        """Go back behind these calls, which changed something: the model would make them again."""
+        return self._staff(user, "rewind_thread")
 
     def cancel(self, user: Any, thread: Thread) -> bool:
         return self.owns(user, thread) or self._staff(user, "cancel_run")

@@ -10,14 +10,7 @@ UUID.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from django.db import DEFAULT_DB_ALIAS, transaction
 from django.dispatch import Signal
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 run_started = Signal()
 """A run began or went on (a retry, an answered approval). Arguments: ``run_id``, ``agent``, ``attempt``."""
@@ -43,22 +36,3 @@ thread_rewound = Signal()
 
 thread_deleted = Signal()
 """A thread and all its rows are gone. No further arguments."""
-
-
-def send_after_commit(signal: Signal, thread: str, thread_id: UUID, **arguments: Any) -> None:
-    """Send a signal when the open transaction commits (at once without one), and never when it does not.
-
-    Args:
-        signal: One of this module.
-        thread: The key of the thread.
-        thread_id: Its id.
-        arguments: What the signal documents.
-    """
-    send = partial(_send, signal, thread=thread, thread_id=thread_id, **arguments)
-    transaction.on_commit(send, using=DEFAULT_DB_ALIAS, robust=True)
-
-
-def _send(signal: Signal, **arguments: Any) -> None:
-    from criogen_threads.models import Thread  # no models while Django loads
-
-    signal.send_robust(Thread, **arguments)

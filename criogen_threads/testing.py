@@ -32,12 +32,14 @@ from criogen_threads.engine.journal import lines
 from criogen_threads.engine.threads import in_database
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
     from uuid import UUID
 
     from criogen_threads.agents import Agent
     from criogen_threads.backends.base import Delta, ModelAnswer, ModelRequest
     from criogen_threads.backends.scripted import Answer
+
+    Job = tuple[Callable[[Any], Coroutine[Any, Any, Any]], UUID | str]
 
 __all__ = ["ScriptedModel", "in_calling_thread", "run_submitted", "run_submitted_sync", "scripted"]
 
@@ -64,21 +66,21 @@ class in_calling_thread(override_settings):  # noqa: N801 (used like override_se
         site = getattr(django_settings, "CRIOGEN_THREADS", {})
         super().__init__(CRIOGEN_THREADS={**site, **CALLING_THREAD, **options})
 
-    def decorate_callable(self, func: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate_callable(self, func: Any) -> Any:
         if not iscoroutinefunction(func):
-            return super().decorate_callable(func)  # type: ignore[no-any-return]
+            return super().decorate_callable(func)
 
         @functools.wraps(func)
         def to_its_end(*args: Any, **kwargs: Any) -> Any:
             return async_to_sync(func)(*args, **kwargs)
 
-        return super().decorate_callable(to_its_end)  # type: ignore[no-any-return]
+        return super().decorate_callable(to_its_end)
 
 
 @receiver(setting_changed)
 def _begin_anew(*, setting: str, value: Any, **_: Any) -> None:
     """A worker belongs to one way of running: its row is in the test's transaction, or has a beat."""
-    global _in_calling_thread  # noqa: PLW0603 (like the worker: one a process)
+    global _in_calling_thread
     if setting == "CRIOGEN_THREADS" and bool((value or {}).get("IN_CALLING_THREAD")) != _in_calling_thread:
         _in_calling_thread = not _in_calling_thread
         lease.forget()
@@ -99,7 +101,7 @@ class Answers(ScriptedModel):
         self.answers = list(answers)
         self.requests: list[ModelRequest] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelAnswer]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelAnswer]:
         self.requests.append(request)
         async for piece in super().stream(request):
             yield piece
@@ -141,7 +143,7 @@ def scripted(agent: Agent | str, *answers: Answer | Exception) -> Iterator[Answe
 
 
 class LeftInLine(Dispatcher):
-    """Runs nothing: what is submitted stays in line until the test has it run."""
+    """Runs nothing: what is handed over stays where it is until the test has it run."""
 
     def submit(self, run_id: UUID) -> None:
         """It is in line already."""
@@ -149,19 +151,22 @@ class LeftInLine(Dispatcher):
     def resume(self, key: str) -> None:
         """It is due already."""
 
+    def retry(self, run_id: UUID) -> None:
+        """It is reopened already."""
+
 
 async def run_submitted() -> int:
-    """Run what a worker would run now: submitted turns in their order of arrival, and answered runs.
+    """Run what a worker would run now: answered runs, accepted retries, and submitted turns in order of arrival.
 
     Returns:
         How many there were. How each ended stands in its run.
     """
-    tried: set[UUID | str] = set()
-    while waiting := [each for each in await in_database(_waiting) if each not in tried]:
-        for each in waiting:
-            tried.add(each)
-            await (dispatch.execute_due(each) if isinstance(each, str) else dispatch.execute(each))
-    return len(tried)
+    done: set[Job] = set()
+    while waiting := [job for job in await in_database(_waiting) if job not in done]:
+        for execute, name in waiting:
+            await execute(name)
+        done.update(waiting)
+    return len(done)
 
 
 def run_submitted_sync() -> int:
@@ -169,9 +174,23 @@ def run_submitted_sync() -> int:
     return async_to_sync(run_submitted)()
 
 
-def _waiting() -> list[UUID | str]:
-    """The keys of threads whose approvals are all answered, then the ids of queued runs."""
+def _waiting() -> list[Job]:
+    """What could start now: how it is executed, and what it is called."""
     from criogen_threads.models import Run
 
-    queued = Run.objects.filter(status=Run.Status.QUEUED).order_by("pk").values_list("pk", flat=True)
-    return [*lines.due(), *queued]
+    accepted = Run.objects.filter(status=Run.Status.IN_PROGRESS, waiter__isnull=False).values_list("pk", flat=True)
+    queued = _first_of_each_thread(lines.forsaken(lease.current().id))
+    return [
+        *((dispatch.execute_due, key) for key in sorted(lines.due())),
+        *((dispatch.execute_retry, run_id) for run_id in accepted.order_by("pk")),
+        *((dispatch.execute, run_id) for run_id in queued),
+    ]
+
+
+def _first_of_each_thread(runs: list[UUID]) -> list[UUID]:
+    """In order of arrival; those behind them follow in the next round."""
+    from criogen_threads.models import Run
+
+    threads = Run.objects.filter(pk__in=runs).order_by("pk").values_list("thread", flat=True)
+    first = [lines.left_in_line(thread) for thread in dict.fromkeys(threads)]
+    return [run_id for run_id in first if run_id is not None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from django.db import IntegrityError, connection
 from django.test import RequestFactory, TestCase
 
 from criogen_threads import errors, testing
-from criogen_threads.agents import Agent, ToolContext, ToolError, get_agent, tool
+from criogen_threads.agents import Agent, ToolContext, get_agent, tool
 from criogen_threads.backends.base import ModelError
 from criogen_threads.engine import lease
 from criogen_threads.models import Thread, Worker
@@ -54,37 +53,37 @@ class ConversationTests(TestCase):
         Order.objects.create(number="B-2001", customer="Ada", item="globe", total=30)
         with scripted("desk", [ask("look_up_order", order="B-2001")], "A globe.") as model:
             reply = chat(self.visitor).send_sync("What is B-2001?")
-        self.assertEqual((reply.status, reply.text), ("completed", "A globe."))
-        self.assertEqual(model.requests[1].messages[-1]["content"][0]["tool_result"]["content"]["item"], "globe")
-        self.assertEqual(Thread.objects.get(key="user-42").owner, self.visitor)
+        assert (reply.status, reply.text) == ("completed", "A globe.")
+        assert model.requests[1].messages[-1]["content"][0]["tool_result"]["content"]["item"] == "globe"
+        assert Thread.objects.get(key="user-42").owner == self.visitor
 
     def test_what_one_test_said_is_gone_in_the_next(self) -> None:
-        self.assertEqual(list(Thread.objects.values_list("key", flat=True)), ["earlier"])
-        self.assertEqual(chat(self.visitor).messages_sync(), [])
+        assert list(Thread.objects.values_list("key", flat=True)) == ["earlier"]
+        assert chat(self.visitor).messages_sync() == []
         with scripted("desk", "Hello again."):
             get_agent("desk").thread("earlier", actor=self.visitor).send_sync("Hello")
         said = get_agent("desk").thread("earlier").messages_sync()
-        self.assertEqual([message["role"] for message in said], ["user", "assistant"] * 2)
+        assert [message["role"] for message in said] == ["user", "assistant"] * 2
 
     def test_an_approval_is_asked_for_answered_and_runs_an_atomic_tool(self) -> None:
         with scripted("desk", REFUND, "Done."):
             reply = chat(self.visitor).send_sync("Refund 10 euros of A-1002")
-            self.assertEqual(reply.status, "suspended")
-            self.assertEqual(reply.pending[0]["approver"], "staff")
-            with self.assertRaises(errors.ThreadSuspendedError):
+            assert reply.status == "suspended"
+            assert reply.pending[0]["approver"] == "staff"
+            with pytest.raises(errors.ThreadSuspendedError):
                 chat(self.visitor).send_sync("Hurry")
-            with self.assertRaises(errors.PermissionDeniedError):
+            with pytest.raises(errors.PermissionDeniedError):
                 chat(self.visitor).approve_sync()
             reply = chat(self.staff).approve_sync()
-        self.assertEqual((reply.status, reply.text), ("completed", "Done."))
-        self.assertEqual(Order.objects.get(number="A-1002").refunded, 10)
+        assert (reply.status, reply.text) == ("completed", "Done.")
+        assert Order.objects.get(number="A-1002").refunded == 10
 
     def test_an_approval_that_is_rejected_changes_nothing(self) -> None:
         with scripted("desk", REFUND, "I am sorry.") as model:
             reply = chat(self.visitor).send_sync("Refund 10 euros of A-1002")
             chat(self.staff).decide_sync({reply.pending[0]["id"]: {"approve": False, "reason": "used"}})
-        self.assertIn("used", str(model.requests[1].messages[-1]))
-        self.assertEqual(Order.objects.get(number="A-1002").refunded, 0)
+        assert "used" in str(model.requests[1].messages[-1])
+        assert Order.objects.get(number="A-1002").refunded == 0
 
     def test_an_atomic_tool_that_fails_takes_its_writes_back_and_nothing_of_the_test(self) -> None:
         @tool(atomic=True)
@@ -97,28 +96,28 @@ class ConversationTests(TestCase):
         agent = Agent("breaking", model="none", tools=[book_twice])
         with scripted(agent, [ask("book_twice")], "It failed."), self.assertLogs("criogen_threads") as logs:
             reply = agent.thread("t").send_sync("Book it twice")
-        self.assertIn(IntegrityError.__name__, "".join(logs.output))
-        self.assertTrue(reply.messages[2]["content"][0]["tool_result"]["is_error"])
-        self.assertEqual((CallBack.objects.count(), Order.objects.count()), (0, 4))
+        assert IntegrityError.__name__ in "".join(logs.output)
+        assert reply.messages[2]["content"][0]["tool_result"]["is_error"]
+        assert (CallBack.objects.count(), Order.objects.count()) == (0, 4)
 
     def test_a_stream(self) -> None:
         with scripted("desk", "Streamed in a few pieces."):
             events = list(chat(self.visitor).stream_sync("Hello"))
-        self.assertEqual("".join(event.get("text", "") for event in events), "Streamed in a few pieces.")
-        self.assertEqual(events[-1]["reply"].text, "Streamed in a few pieces.")
+        assert "".join(event.get("text", "") for event in events) == "Streamed in a few pieces."
+        assert events[-1]["reply"].text == "Streamed in a few pieces."
 
     def test_a_failed_turn_and_its_retry(self) -> None:
-        with scripted("desk", ModelError("out of order", passing=False)), self.assertRaises(errors.ModelFailedError):
+        with scripted("desk", ModelError("out of order", passing=False)), pytest.raises(errors.ModelFailedError):
             chat().send_sync("Hello")
-        self.assertEqual(chat().get_current_run_sync()["status"], "failed")
+        assert chat().get_current_run_sync()["status"] == "failed"
         with scripted("desk", "Here again."):
-            self.assertEqual(chat().retry_sync().text, "Here again.")
+            assert chat().retry_sync().text == "Here again."
 
     def test_a_passing_failure_is_repeated_without_a_pause(self) -> None:
         busy = ModelError("busy", passing=True)
         with scripted("desk", busy, busy, "At last.") as model, self.assertLogs("criogen_threads", "WARNING"):
-            self.assertEqual(chat().send_sync("Hello").text, "At last.")
-        self.assertEqual(len(model.requests), 3)
+            assert chat().send_sync("Hello").text == "At last."
+        assert len(model.requests) == 3
 
     def test_history_rewind_and_delete(self) -> None:
         with scripted("desk", "One.", "Two."):
@@ -126,24 +125,42 @@ class ConversationTests(TestCase):
             one = chat().history_sync()[0]
             chat().send_sync("2")
         chat().rewind_sync(one["id"])
-        self.assertEqual(len(chat().messages_sync()), 2)
-        self.assertTrue(chat().delete_sync())
-        self.assertFalse(Thread.objects.filter(key="user-42").exists())
+        assert len(chat().messages_sync()) == 2
+        assert chat().delete_sync()
+        assert not Thread.objects.filter(key="user-42").exists()
 
     def test_a_submitted_turn_waits_until_it_is_run(self) -> None:
         run = chat(self.visitor).submit_sync("Refund 10 euros of A-1002")
-        self.assertEqual(chat().run_sync(run)["status"], "queued")
+        assert chat().run_sync(run)["status"] == "queued"
         with scripted("desk", REFUND, "Done.", "Hello."):
             other = get_agent("desk").thread("other").submit_sync("Hello")
-            self.assertEqual(run_submitted_sync(), 2)
-            self.assertEqual(chat().run_sync(run)["status"], "requires_action")
-            self.assertEqual(get_agent("desk").thread("other").run_sync(other)["status"], "completed")
-            self.assertEqual(run_submitted_sync(), 0)
+            assert run_submitted_sync() == 2
+            assert chat().run_sync(run)["status"] == "requires_action"
+            assert get_agent("desk").thread("other").run_sync(other)["status"] == "completed"
+            assert run_submitted_sync() == 0
+
+    def test_submitted_turns_of_one_thread_run_in_their_order(self) -> None:
+        for word in ("1", "2", "3"):
+            chat().submit_sync(word)
+        with scripted("desk", "One.", "Two.", "Three."):
+            assert run_submitted_sync() == 3
+        assert [message["content"][0]["text"] for message in chat().messages_sync()] == [
+            "1", "One.", "2", "Two.", "3", "Three.",
+        ]  # fmt: skip
+
+    def test_an_accepted_retry_waits_until_it_is_run(self) -> None:
+        with scripted("desk", ModelError("out of order", passing=False), "Here again."):
+            with pytest.raises(errors.ModelFailedError):
+                chat().send_sync("Hello")
+            run = chat().request_retry_sync()
+            assert chat().run_sync(run)["status"] == "in_progress"
+            assert run_submitted_sync() == 1
+        assert chat().run_sync(run)["status"] == "completed"
 
     def test_a_turn_without_a_thread(self) -> None:
         with scripted("desk", "Once."):
-            self.assertEqual(get_agent("desk").run_sync("Hello").text, "Once.")
-        self.assertEqual(Thread.objects.count(), 1)
+            assert get_agent("desk").run_sync("Hello").text == "Once."
+        assert Thread.objects.count() == 1
 
     def test_signals_are_sent_although_the_test_never_commits(self) -> None:
         heard: list[str] = []
@@ -155,16 +172,16 @@ class ConversationTests(TestCase):
         self.addCleanup(run_finished.disconnect, listen)
         with scripted("desk", "Hello."):
             chat().send_sync("Hello")
-        self.assertEqual(heard, ["completed"])
+        assert heard == ["completed"]
 
     async def test_async_methods_see_the_same_rows(self) -> None:
         with scripted("desk", REFUND, "Done."):
             reply = await chat(self.visitor).send("Refund 10 euros of A-1002")
-            self.assertEqual(reply.status, "suspended")
+            assert reply.status == "suspended"
             reply = await chat(self.staff).approve()
-        self.assertEqual(reply.text, "Done.")
+        assert reply.text == "Done."
         order = await Order.objects.aget(number="A-1002")
-        self.assertEqual(order.refunded, 10)
+        assert order.refunded == 10
 
     async def test_async_streams_submitted_turns_and_tools(self) -> None:
         @tool
@@ -176,36 +193,36 @@ class ConversationTests(TestCase):
         agent = Agent("counting", model="none", tools=[count])
         with scripted(agent, [ask("count"), ask("count")], "Four.") as model:
             events = [event async for event in agent.thread("t").stream("How many?")]
-        self.assertEqual([e["type"] for e in events].count("tool_complete"), 2)
-        self.assertIn("4", str(model.requests[1].messages[-1]))
+        assert [e["type"] for e in events].count("tool_complete") == 2
+        assert "4" in str(model.requests[1].messages[-1])
         with scripted("desk", "Hello."):
             await chat().submit("Hello")
-            self.assertEqual(await run_submitted(), 1)
+            assert await run_submitted() == 1
 
     async def test_views_through_the_test_client(self) -> None:
         async def view(request: Any) -> str:
             return (await chat(self.visitor).send("Hello")).text
 
         with scripted("desk", "From a view."):
-            self.assertEqual(await view(RequestFactory().get("/")), "From a view.")
+            assert await view(RequestFactory().get("/")) == "From a view."
 
 
 class PlainTests(TestCase):
     """Without the decorator the guard stands; with it, one method is enough."""
 
     def test_a_conversation_inside_the_tests_transaction_is_refused(self) -> None:
-        with self.assertRaises(errors.InTransactionError):
+        with pytest.raises(errors.InTransactionError):
             chat().send_sync("Hello")
 
     @in_calling_thread()
     def test_a_decorated_method(self) -> None:
         with scripted("desk", "Hello."):
-            self.assertEqual(chat().send_sync("Hello").text, "Hello.")
+            assert chat().send_sync("Hello").text == "Hello."
 
     @in_calling_thread()
     async def test_a_decorated_async_method(self) -> None:
         with scripted("desk", "Hello."):
-            self.assertEqual((await chat().send("Hello")).text, "Hello.")
+            assert (await chat().send("Hello")).text == "Hello."
 
 
 @pytest.mark.django_db
@@ -265,6 +282,18 @@ def test_scripted_gives_the_model_back_and_says_when_the_answers_are_used_up() -
 def test_a_request_too_many_fails_the_run(db: None) -> None:
     with scripted("desk"), pytest.raises(errors.ModelFailedError, match="0 answers, and this is request 1"):
         chat().send_sync("Hello")
+
+
+@pytest.mark.django_db
+@in_calling_thread()
+def test_the_tests_transaction_may_stand_idle_as_long_as_a_debugger_wants() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no such limit")
+    with scripted("desk", "Hello."):
+        chat().send_sync("Hello")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        assert cursor.fetchone() == ("0",)
 
 
 def test_scripted_model_is_the_one_of_the_backends() -> None:

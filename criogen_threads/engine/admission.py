@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.1
-"""Seconds between two looks of the first in line; those behind look less often."""
+"""Seconds between two looks of the first in line; the further behind, the less often it is."""
 
 LONGEST_PAUSE = 1.0
 RENEW_SECONDS = 2.0
@@ -102,7 +102,6 @@ class Conduct:
 
     async def _line(self, turn: Turn) -> Lease | None:
         renewal = self._now() + RENEW_SECONDS
-        pause = FIRST_PAUSE
         while True:
             place = await in_database(lines.look, turn.run_id)
             if place is None:
@@ -117,18 +116,18 @@ class Conduct:
                 renewal = self._now() + RENEW_SECONDS
             if place.held and turn.on_busy == "interrupt" and not place.ahead:
                 await in_database(posts.interrupt, turn.run_id)
-            self._wake(place, turn.key)
-            pause = FIRST_PAUSE if not place.ahead else min(LONGEST_PAUSE, pause * 1.5)
+            await self._wake(place, turn.key)
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * (1 + place.ahead))
             await self.pause(pause * random.uniform(0.8, 1.2))  # noqa: S311 (so that waiters do not march in step)
 
-    def _wake(self, place: lines.Place, key: str) -> None:
+    async def _wake(self, place: lines.Place, key: str) -> None:
         """What goes first, a fully answered run or one whose process died, is taken up by nobody: have it done."""
         from criogen_threads.engine import dispatch
 
         if place.due:
-            dispatch.resume(key)
+            await in_database(dispatch.resume, key)
         if place.orphan is not None:
-            dispatch.submit(place.orphan)
+            await in_database(dispatch.submit, place.orphan)
 
     async def once_free(self, attempt: Callable[..., T | None], *args: Any, on_busy: str, key: str, **kwargs: Any) -> T:
         """Repeat an attempt that gives None while somebody holds the thread.

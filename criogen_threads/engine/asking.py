@@ -112,4 +112,16 @@ def _checked(answer: ModelAnswer | None) -> ModelAnswer:
         payload.check(answer.content, "answer")
     except payload.NotStorable as problem:
         raise ModelError(f"the answer cannot be stored: {problem}", passing=True) from None
+    if not isinstance(answer.content, list) or not all(map(_is_block, answer.content)):
+        raise ModelError("the answer is not a list of blocks", passing=False)
     return answer
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict) or not block:
+        return False
+    call = block.get("tool_call", {"id": "", "name": "", "arguments": {}})
+    texts = [block.get("text", ""), block.get("reasoning", "")]
+    if not isinstance(call, dict) or "arguments" not in call:
+        return False
+    return all(isinstance(text, str) for text in (*texts, call.get("id"), call.get("name")))

@@ -90,7 +90,7 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
             async with asyncio.timeout(tool.timeout) as limit:
                 arguments = tool.validate(given)
                 if tool.is_async:
-                    value = await tool.ainvoke(context, arguments)
+                    value = await _alone(tool, context, arguments)
                 else:
                     value = await in_tool_thread(tool.invoke, context, arguments)
             return _storable(value), ToolCall.Status.DONE
@@ -105,6 +105,21 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
                 return _failure(tool, error), ToolCall.Status.ERROR
             logger.warning("The tool %s failed, and is run again", tool.name, exc_info=True)
     raise AssertionError("unreachable")
+
+
+async def _alone(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> Any:
+    """An async tool in a task of its own: one that cancels its task ends itself only."""
+
+    async def contained() -> tuple[Any, BaseException | None]:
+        try:
+            return await tool.ainvoke(context, arguments), None
+        except ToolFailure as error:
+            return None, error  # a task that raises SystemExit would end the event loop
+
+    value, error = await asyncio.ensure_future(contained())
+    if error is not None:
+        raise error
+    return value
 
 
 def _is_being_cancelled() -> bool:
@@ -129,12 +144,20 @@ def _storable(value: Any) -> Any:
 def _failure(tool: Tool, error: BaseException) -> str:
     """How a failure is told to the model: its own words from a ToolError, else nothing of the site's insides."""
     if isinstance(error, ToolError):
-        return _clean(str(error)) or TOOL_FAILED
+        return _clean(_words(error)) or TOOL_FAILED
     if isinstance(error, NotAResult):
         logger.error("The tool %s: %s", tool.name, error)
         return str(error)
     logger.error("The tool %s failed", tool.name, exc_info=error)
     return TOOL_FAILED
+
+
+def _words(error: ToolError) -> str:
+    try:
+        return str(error)
+    except Exception:
+        logger.exception("A tool's error has no text")
+        return ""
 
 
 def _too_slow(tool: Tool) -> str:

@@ -114,6 +114,7 @@ class Planner:
     ) -> Planned:  # fmt: skip
         """One row: ready, or waiting for whoever must agree (``ask``: a person, whatever the tool says)."""
         lease = self.lease
+        arguments = before.effective_arguments if before else asked["arguments"]
         call = ToolCall(
             id=new_id(),
             thread_id=lease.thread_id,
@@ -124,11 +125,11 @@ class Planner:
             try_number=before.try_number + 1 if before else 1,
             call_id=_short(asked["id"], 200),
             name=_short(asked["name"], 100),
-            arguments=asked["arguments"],
-            arguments_digest=payload.digest(asked["arguments"]),
+            arguments=arguments,
+            arguments_digest=payload.digest(arguments),
         )
         tool = self.agent.tools.get(asked["name"])
-        if tool is None or self._problem(tool, asked["name"], asked["arguments"]):
+        if tool is None or self._problem(tool, asked["name"], arguments):
             return Planned(call)
         call.approver = self._approver(tool, call) or ("staff" if ask else "")
         if not call.approver:

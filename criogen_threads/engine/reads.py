@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from criogen_threads.engine.journal import branches
 from criogen_threads.engine.journal.statements import database
@@ -19,6 +19,7 @@ from criogen_threads.engine.views import (
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
 
@@ -43,6 +44,39 @@ def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
     """The open approvals of a run, in the order in which they were asked for."""
     calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id, status="awaiting_approval")
     return list(calls.order_by("step", "index"))
+
+
+def calls(thread_id: UUID, ids: Iterable[UUID | None]) -> list[ToolCall]:
+    """Some tool calls of a thread, with their runs."""
+    found = ToolCall.objects.using(database()).filter(thread=thread_id, pk__in=[pk for pk in ids if pk])
+    return list(found.select_related("run", "run__parent_run"))
+
+
+def calls_left_behind(thread_id: UUID, head: UUID | None, target: UUID | None) -> list[ToolCall]:
+    """The calls that had started and whose asking or result is on the head's branch, but not on the target's.
+
+    One that has no result anywhere is left behind too: it may have taken effect.
+    """
+    branch = {message.pk for message in branches.messages(head)}
+    left = branch - {message.pk for message in branches.messages(target)}
+    started = ToolCall.objects.using(database()).filter(thread=thread_id, started_at__isnull=False)
+    found = started.filter(Q(message__in=left) | Q(result__in=left) | Q(message__in=branch, result=None))
+    return list(found.select_related("run"))
+
+
+def last_answer(thread_id: UUID, run_id: UUID) -> dict[str, Any]:
+    """Who answered the last approval of a run, and when; empty where nobody has."""
+    answered = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id, decided_at__isnull=False)
+    call = answered.select_related("decided_by").order_by("-decided_at").first()
+    if call is None or call.decided_at is None:
+        return {}
+    by = call.decided_by.get_username() if call.decided_by else None
+    return {"decided_by": by, "decided_at": call.decided_at.isoformat()}
+
+
+def is_due(key: str) -> bool:
+    """Whether the thread's run has all its answers, and nobody has taken it up."""
+    return Thread.objects.using(database()).due().filter(key=key).exists()
 
 
 def run(key: str, run_id: UUID) -> dict[str, Any] | None:

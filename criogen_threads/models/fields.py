@@ -33,7 +33,7 @@ class JSONTextField(AnyTextField):
         return value
 
     def get_prep_value(self, value: Any) -> Any:
-        if value is None or hasattr(value, "resolve_expression"):
+        if (value is None and self.null) or hasattr(value, "resolve_expression"):
             return value
         return payload.dumps(value)
 

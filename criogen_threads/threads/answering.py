@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, inputs
 from criogen_threads.agents import InvalidArguments, get_agent
-from criogen_threads.engine import driving, reads
+from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import posts
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.threads import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.threads.base import Base
-from criogen_threads.threads.syncing import blocking
+from criogen_threads.redaction import restored
+from criogen_threads.threads.syncing import blocking, refuse_open_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,11 +64,53 @@ class Answering(Base):
             InvalidArgumentsError: ``invalid_arguments``: the edited arguments do not fit the tool.
             PermissionDeniedError: ``permission_denied``.
         """
-        if not isinstance(decisions, dict) or not decisions:
-            raise errors.ResumeInvalidError("decisions are a dict of call ids and answers")
-        return await self._decide({key: inputs.decision(value) for key, value in decisions.items()}, None)
+        return await self._decide(_decisions(decisions), None)
 
     decide_sync = blocking(decide, writes=True)
+
+    async def answer(
+        self, decisions: bool | Mapping[Any, Any], *, reason: str = "", version: int | None = None
+    ) -> str:
+        """Put answers on record and return at once: the dispatcher continues the run after the last one.
+
+        Args:
+            decisions: True or False for every call that waits, or as ``decide`` takes them.
+            reason: Why all of them are rejected.
+            version: That of the thread which the person was shown: nothing is answered if it has moved on.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            ResumeInvalidError, InvalidArgumentsError, PermissionDeniedError: As ``decide``.
+            ThreadNotFoundError: ``thread_not_found``: neither this actor's to see nor to answer.
+        """
+        for_all = Decision(decisions, inputs.reason(reason)) if isinstance(decisions, bool) else None
+        named = None if isinstance(decisions, bool) else _decisions(decisions)
+        await refuse_open_transaction()
+        run_id = await in_database(self._record_visible, named, for_all, version)
+        if await in_database(reads.is_due, self.id):
+            await in_database(dispatch.resume, self.id)
+        return str(run_id)
+
+    answer_sync = blocking(answer, writes=True)
+
+    def _record_visible(
+        self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None, version: int | None
+    ) -> UUID:
+        """``record``, for a thread that the actor may see, or has an approval of to answer."""
+        if self.actor is not None:
+            thread = reads.thread(self.id)
+            if thread is None or not (get_policy().see(self.actor, thread) or self._may_answer(thread, decisions)):
+                raise errors.ThreadNotFoundError
+        return self.record(decisions, for_all, version)
+
+    def _may_answer(self, thread: Thread, decisions: Mapping[Any, Decision] | None) -> bool:
+        """Whether one of the calls that are asked about is this actor's to answer, or was."""
+        run = thread.current_run
+        waiting = reads.pending(thread.id, run.id) if run else []
+        calls = [*waiting, *reads.calls(thread.id, map(inputs.identifier, decisions or ()))]
+        return any(get_policy().decide(self.actor, call, thread, call.run) for call in calls)
 
     async def _decide(self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None) -> Reply:
         await self._may_change("see")
@@ -79,7 +123,9 @@ class Answering(Base):
         run_id = await in_database(self.record, decisions, for_all)
         return await driving.go_on(conduct, self.id, run_id, self.agent, self.actor)
 
-    def record(self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None = None) -> UUID:
+    def record(
+        self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None = None, version: int | None = None
+    ) -> UUID:
         """Put answers on record, without running anything; returns the run that they belong to."""
         posts.expire(self.id)
         thread = reads.thread(self.id)
@@ -89,27 +135,34 @@ class Answering(Base):
         waiting = {call.id: call for call in reads.pending(thread.id, run.id)}
         answers = dict.fromkeys(waiting, for_all) if for_all else _by_id(decisions or {})
         if not answers:
-            raise errors.ResumeInvalidError("no approval waits here")
-        for call_id, decision in answers.items():
-            if call := waiting.get(call_id):
-                self._check(call, decision, thread, run)
-        posts.decide(self.id, answers, self.actor_id)
+            raise errors.ResumeInvalidError("no approval waits here", **reads.last_answer(thread.id, run.id))
+        for call in reads.calls(thread.id, answers):
+            answers[call.id] = self._checked(call, answers[call.id], thread, run)
+        posts.decide(self.id, answers, self.actor_id, version)
         return run.id
 
-    def _check(self, call: ToolCall, decision: Decision, thread: Thread, run: Run) -> None:
-        """May this actor answer this call, and do the edited arguments fit its tool?"""
-        if self.actor is not None and not get_policy().decide(self.actor, call, thread, run):
+    def _checked(self, call: ToolCall, decision: Decision, thread: Thread, run: Run) -> Decision:
+        """The answer, once it is clear that this actor may give it and that edited arguments fit the tool."""
+        if self.actor is not None and not get_policy().decide(self.actor, call, thread, call.run):
             raise errors.PermissionDeniedError
         if decision.arguments is None:
-            return
+            return decision
         agent = self.agent if self.agent.name == run.agent else get_agent(run.agent)
         tool = agent.tools.get(call.name)
         if tool is None:
             raise errors.InvalidArgumentsError(f"there is no tool named {call.name!r} any more")
+        arguments = restored(decision.arguments, call.arguments, tool.secrets)
         try:
-            tool.validate(decision.arguments)
+            tool.validate(arguments)
         except InvalidArguments as problem:
             raise errors.InvalidArgumentsError(str(problem)) from None
+        return replace(decision, arguments=arguments)
+
+
+def _decisions(given: Any) -> dict[Any, Decision]:
+    if not isinstance(given, dict) or not given:
+        raise errors.ResumeInvalidError("decisions are a dict of call ids and answers")
+    return {key: inputs.decision(value) for key, value in given.items()}
 
 
 def _by_id(decisions: Mapping[Any, Decision]) -> dict[UUID, Decision]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, inputs
+from criogen_threads.agents import get_agent
 from criogen_threads.engine import reads
+from criogen_threads.engine.journal.rewinds import Rewind
 from criogen_threads.engine.threads import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.threads.syncing import refuse_open_transaction
 
 if TYPE_CHECKING:
     from criogen_threads.agents import Agent
-    from criogen_threads.models import Thread
+    from criogen_threads.engine.journal.pen import Locked
+    from criogen_threads.models import Checkpoint, Thread, ToolCall
 
 
 class Base:
@@ -59,6 +62,26 @@ class Base:
         await refuse_open_transaction()
         return await self._may(verb)
 
+    def _wish(self, checkpoint_id: Any) -> Rewind:
+        """Where to go back to, and whether this actor may.
+
+        Raises:
+            CheckpointNotFoundError: ``checkpoint_not_found``.
+        """
+        target = inputs.identifier(checkpoint_id)
+        if target is None:
+            raise errors.CheckpointNotFoundError
+        return Rewind(target, self.actor_id, None if self.actor is None else self._may_go_back)
+
+    def _may_go_back(self, locked: Locked, target: Checkpoint) -> None:
+        """Refuse to go back behind calls that changed something: the model would make them again."""
+        thread = reads.thread(locked.key)
+        left = reads.calls_left_behind(locked.id, locked.message_id, target.message_id)
+        changed = [call for call in left if not _is_read_only(call)]
+        if thread is not None and changed and not get_policy().undo(self.actor, thread, changed):
+            names = sorted({call.name for call in changed})
+            raise errors.PermissionDeniedError("this would go back behind calls that changed something", tools=names)
+
     def _permitted(self, verb: str) -> bool:
         thread = reads.thread(self.id)
         if thread is not None:
@@ -72,3 +95,12 @@ class Base:
         if policy.see(self.actor, thread):
             raise errors.PermissionDeniedError
         raise errors.ThreadNotFoundError
+
+
+def _is_read_only(call: ToolCall) -> bool:
+    """By the tool as it is today; of one that is gone nobody knows."""
+    try:
+        tool = get_agent(call.run.agent).tools.get(call.name)
+    except errors.AgentNotFoundError:
+        return False
+    return tool is not None and tool.read_only

@@ -9,7 +9,6 @@ from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import posts, rewinds
 from criogen_threads.engine.threads import in_database
 from criogen_threads.engine.views import checkpoint_view, event_view
-from criogen_threads.ids import new_id
 from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking
 
@@ -33,18 +32,15 @@ class Changing(Base):
         Raises:
             CheckpointNotFoundError: ``checkpoint_not_found``.
             ThreadBusyError: ``thread_busy``.
+            PermissionDeniedError: ``permission_denied``: also where it would go back behind a tool call that
+                changed something, and the policy does not let this actor do that.
         """
         await self._may_change("rewind")
-        target = inputs.identifier(checkpoint_id)
-        if target is None:
-            raise errors.CheckpointNotFoundError
-        conduct = Conduct(timeout)
+        wish = self._wish(checkpoint_id)
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
         head = await conduct.see_through(
-            conduct.once_free(
-                rewinds.rewind, self.id, target, checkpoint_id=new_id(), run_id=new_id(), actor_id=self.actor_id,
-                on_busy=inputs.on_busy(on_busy), key=self.id,
-            )
-        )  # fmt: skip
+            conduct.once_free(rewinds.rewind, self.id, wish, on_busy=inputs.on_busy(on_busy), key=self.id)
+        )
         return checkpoint_view(head)
 
     rewind_sync = blocking(rewind, writes=True)
@@ -59,7 +55,7 @@ class Changing(Base):
             ThreadBusyError: ``thread_busy``.
         """
         await self._may_change("delete")
-        conduct = Conduct(timeout)
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
         return await conduct.see_through(
             conduct.once_free(rewinds.delete, self.id, on_busy=inputs.on_busy(on_busy), key=self.id)
         )
@@ -99,7 +95,7 @@ class Changing(Base):
             ThreadNotFoundError: ``thread_not_found``.
             RunNotFoundError: ``run_not_found``.
         """
-        inputs.event(type, details)
+        inputs.event(type, details, agent, parent)
         await self._may_change("send")
         if run is not None and inputs.identifier(run) is None:
             raise errors.RunNotFoundError

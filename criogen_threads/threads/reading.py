@@ -82,6 +82,8 @@ class Reading(Base):
         """Events in order; what is given of run, type and agent must all fit."""
         await self._may("see")
         filters: dict[str, Any] = {"type": type, "agent": agent}
+        if not all(value is None or inputs.is_name(value) for value in filters.values()):
+            return []
         if run is not None:
             filters["run"] = inputs.identifier(run)
             if filters["run"] is None:
@@ -96,7 +98,7 @@ class Reading(Base):
     async def format_event_chain(self, event: str | UUID | dict[str, Any]) -> str:
         """The chain that leads to an event, as text; "" for an unknown one."""
         await self._may("see")
-        wanted = inputs.identifier(event["id"] if isinstance(event, dict) else event)
+        wanted = inputs.identifier(event.get("id") if isinstance(event, dict) else event)
         return "" if wanted is None else format_chain(await in_database(reads.event_chain, self.id, wanted))
 
     format_event_chain_sync = blocking(format_event_chain)

@@ -10,7 +10,7 @@ from criogen_threads import errors, inputs
 from criogen_threads.engine import dispatch, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import posts, turns
+from criogen_threads.engine.journal import posts, reopening, rewinds, turns
 from criogen_threads.engine.journal.turns import SentBefore, Turn
 from criogen_threads.engine.listening import publish_stop
 from criogen_threads.engine.threads import in_database
@@ -20,10 +20,11 @@ from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking, blocking_stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
     from uuid import UUID
 
     from criogen_threads.backends.base import Block
+    from criogen_threads.engine.journal.rewinds import Rewind
     from criogen_threads.engine.replies import Reply
 
 
@@ -66,7 +67,7 @@ class Speaking(Base):
             InTransactionError: The caller has a transaction open.
         """
         turn = await self._turn(content, on_busy, client_id, locale, state)
-        conduct = Conduct(timeout)
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
         return await conduct.see_through(driving.take_turn(conduct, turn, self.agent, self.actor))
 
     send_sync = blocking(send, writes=True)
@@ -92,7 +93,7 @@ class Speaking(Base):
             As ``send``.
         """
         turn = await self._turn(content, on_busy, client_id, locale, state)
-        conduct = Conduct(timeout)
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
         events: asyncio.Queue[Any] = asyncio.Queue()
         run = driving.take_turn(conduct, turn, self.agent, self.actor, events.put_nowait)
         async with aclosing(_listen(conduct, run, events)) as heard:
@@ -119,13 +120,48 @@ class Speaking(Base):
         Raises:
             As ``send``, but nothing of the run itself.
         """
-        turn = await self._turn(content, on_busy, client_id, locale, state)
-        outcome = await in_database(_submit, turn)
-        if not isinstance(outcome, SentBefore):
-            dispatch.submit(outcome.run_id)
-        return str(outcome.run_id)
+        return await self.enqueue(content, on_busy=on_busy, client_id=client_id, locale=locale, state=state)
 
     submit_sync = blocking(submit, writes=True)
+
+    async def enqueue(
+        self,
+        content: str | list[Block],
+        /,
+        *,
+        on_busy: str | None = None,
+        client_id: str | None = None,
+        locale: str | None = None,
+        state: Mapping[str, Any] | None = None,
+        checkpoint: str | UUID | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """``submit`` for callers whose state comes from outside, where a key may be called like an option.
+
+        Args:
+            checkpoint: Go back there first, as ``rewind`` does, in the same save; the turn is then first in line.
+            timeout: Seconds to wait for a busy thread before going back. Default ``BUSY_TIMEOUT``, 60.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            As ``submit``, and as ``rewind``.
+        """
+        turn = await self._turn(content, on_busy, client_id, locale, dict(state or {}))
+        if checkpoint is None:
+            outcome: turns.Waiting | SentBefore = await in_database(_submit, turn)
+        else:
+            await self._may("rewind")
+            conduct = Conduct(inputs.seconds(timeout, "timeout"))
+            outcome = await conduct.see_through(
+                conduct.once_free(_resend, turn, self._wish(checkpoint), on_busy=turn.on_busy, key=self.id)
+            )
+        if not isinstance(outcome, SentBefore):
+            await in_database(dispatch.submit, outcome.run_id)
+        return str(outcome.run_id)
+
+    enqueue_sync = blocking(enqueue, writes=True)
 
     async def retry(self, *, timeout: float | None = None) -> Reply:
         """Continue the failed or interrupted run where it stopped; finished tool calls are not run again.
@@ -136,10 +172,27 @@ class Speaking(Base):
             ThreadBusyError: ``thread_busy``.
         """
         await self._may_change("send")
-        conduct = Conduct(timeout)
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
         return await conduct.see_through(driving.continue_run(conduct, self.id, self.agent, self.actor))
 
     retry_sync = blocking(retry, writes=True)
+
+    async def request_retry(self) -> str:
+        """Reopen the run that ``retry`` continues and return at once: the dispatcher runs it.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            ThreadBusyError: ``thread_busy``: it is live, or another retry of it was accepted.
+            ResumeInvalidError, ThreadSuspendedError, TooManyRunsError: As ``retry``.
+        """
+        await self._may_change("send")
+        run_id = await in_database(_accept_retry, self.id, self.actor_id)
+        await in_database(dispatch.retry, run_id)
+        return str(run_id)
+
+    request_retry_sync = blocking(request_retry, writes=True)
 
     async def cancel(self, run_id: str | UUID | None = None) -> bool:
         """Stop a run and wait until it has ended; it is saved as failed, ``retry()`` can go on.
@@ -220,6 +273,14 @@ class Speaking(Base):
 
 def _submit(turn: Turn) -> turns.Waiting | SentBefore:
     return turns.submit(turn, leases.current().ensure())
+
+
+def _resend(turn: Turn, wish: Rewind) -> turns.Waiting | SentBefore | None:
+    return rewinds.resend(turn, wish, leases.current().ensure())
+
+
+def _accept_retry(key: str, actor_id: Any) -> UUID:
+    return reopening.accept_retry(key, leases.current().ensure(), run_id=new_id(), actor_id=actor_id).id
 
 
 async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncGenerator[dict[str, Any]]:

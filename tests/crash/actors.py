@@ -42,10 +42,14 @@ def lines(path: Path) -> list[str]:
 class Ledger:
     """The outside world: what the tools did to it."""
 
-    def __init__(self, folder: Path, probe: Probe | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.probe: Probe | None = None
+        self.open(folder)
+
+    def open(self, folder: Path) -> None:
+        """Write into another folder from now on."""
         self.path = folder / "ledger"
         self.refused_path = folder / "refused"
-        self.probe = probe
 
     def effect(self, name: str, context: ToolContext) -> None:
         """A tool takes effect; the process may end just before it and just after it."""

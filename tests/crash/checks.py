@@ -32,10 +32,14 @@ class Snapshot:
     def take(cls, key: str, ledger: actors.Ledger) -> Snapshot:
         thread = Thread.objects.filter(key=key).select_related("head").first()
         said = branches.messages(thread.head.message_id) if thread and thread.head else []
-        forks = Checkpoint.objects.filter(thread=thread, source="fork").count() if thread else 0
+        forks = forks_of(thread) if thread else 0
         return cls(
             thread.pk if thread else None, [m.pk for m in said], forks, newest_calls(key), ledger.effects
         )
+
+
+def forks_of(thread: Thread) -> int:
+    return Checkpoint.objects.filter(thread=thread, source="fork").count()
 
 
 def newest_calls(key: str) -> dict[str, ToolCall]:
@@ -50,7 +54,7 @@ def check(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash: str) ->
     check_thread(thread)
     said = branches.messages(thread.head.message_id)
     check_conversation(said)
-    if thread.pk == snapshot.epoch and Checkpoint.objects.filter(thread=thread, source="fork").count() == snapshot.forks:
+    if (thread.pk, forks_of(thread)) == (snapshot.epoch, snapshot.forks):
         assert [m.pk for m in said][: len(snapshot.said)] == snapshot.said, "a message was lost"
     check_effects(key, ledger, snapshot, on_crash)
 

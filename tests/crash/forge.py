@@ -68,8 +68,10 @@ def _serve() -> None:
     import django
 
     django.setup()
-    from tests.crash import actors, points, scenarios  # noqa: F401 (loaded once, for all children)
+    from tests.crash import scenarios
 
+    for on_crash in ("rerun", "ask", "report"):
+        scenarios.agent(on_crash).thread("warm")  # loaded once, for all children
     gc.collect()
     gc.freeze()
     while line := sys.stdin.readline():
@@ -99,7 +101,7 @@ def _ended(job: dict[str, Any]) -> int:
 
 def _child(
     folder: Path, *, scenario: str, key: str, on_crash: str = "rerun", at: str | None = None,
-    end: int = signal.SIGKILL, name: str = "", settings: dict[str, Any] | None = None, **_: Any,
+    end: int = signal.SIGKILL, name: str = "", settings: dict[str, Any] | None = None, locked_for: str = "15s",
 ) -> None:  # fmt: skip
     """One child: plays a scenario, and writes down which points it came by.
 
@@ -108,19 +110,23 @@ def _child(
         at: The point where it gets the signal ``end``.
         name: What the server calls its connections.
         settings: ``CRIOGEN_THREADS``.
+        locked_for: How long the server lets a silent transaction keep its locks.
     """
     from django.conf import settings as site
 
     from criogen_threads.agents import register
-    from tests.crash import actors, points, scenarios
+    from criogen_threads.engine.journal import pen
+    from tests.crash import points, scenarios
 
     signal.alarm(LONGEST)
     os.environ["PGAPPNAME"] = name
     site.CRIOGEN_THREADS = settings or {}
+    pen.LOCKED_FOR = locked_for
     probe = points.Probe(at, signal.Signals(end))
     probe.install()
-    agent = register(actors.build(actors.Ledger(folder, probe), on_crash))
-    stage = scenarios.Stage(agent.thread(key), folder)
+    stage = scenarios.Stage(register(scenarios.agent(on_crash)).thread(key), folder)
+    scenarios.LEDGER.open(folder)
+    scenarios.LEDGER.probe = probe
 
     async def play() -> None:
         if scenario in scenarios.PREPARED:

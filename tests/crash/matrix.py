@@ -39,11 +39,13 @@ class Case:
         on_crash: That of the slow tool.
         waits: Seconds of a lease that is really waited out; None where the worker's row is expired instead,
             which is what the time would do.
+        alone: One crash at a time: the recovery takes up whatever it finds.
     """
 
     scenario: str
     on_crash: str = "rerun"
     waits: float | None = None
+    alone: bool = False
 
     @property
     def settings(self) -> dict[str, float]:
@@ -73,7 +75,7 @@ class Matrix:
 
     def points(self, case: Case) -> list[str]:
         """The points that a process comes by which does not die. It leaves everything as it should be."""
-        place = self._place("uncrashed")
+        place = self._place()
         with _Borrowed(self._forges) as forge:
             self._finish(forge, case, place)
         check(place.name, Ledger(place), Snapshot(None, [], 0, {}, Counter()), case.on_crash)
@@ -81,7 +83,7 @@ class Matrix:
 
     def failures(self, case: Case, points: list[str], also: Callable[[str, Snapshot], None] | None = None) -> list[str]:
         """Crash at each of the points, recover, check; what went wrong, a text for each."""
-        with ThreadPoolExecutor(FORGES) as pool:
+        with ThreadPoolExecutor(1 if case.alone else FORGES) as pool:
             return [text for text in pool.map(lambda point: self._attempt(case, point, also), points) if text]
 
     def _attempt(self, case: Case, point: str, also: Callable[[str, Snapshot], None] | None) -> str:
@@ -94,12 +96,12 @@ class Matrix:
         return ""
 
     def _crash_and_recover(self, case: Case, point: str, also: Callable[[str, Snapshot], None] | None) -> None:
-        place = self._place(point)
+        place = self._place()
         ledger = Ledger(place)
         with _Borrowed(self._forges) as forge:
             pid = forge.start(at=point, **self._job(case, place))
             ended = forge.wait()
-            assert ended == -signal.SIGKILL, f"{ended} {_error(place)}"
+            assert ended == -signal.SIGKILL, f"{ended} {error_of(place)}"
             settle(place.name)
             snapshot = Snapshot.take(place.name, ledger)
             if also is not None:
@@ -113,7 +115,7 @@ class Matrix:
 
     def _finish(self, forge: Forge, case: Case, place: Path) -> None:
         ended = forge.run(**self._job(case, place))
-        assert ended == 0, f"{ended} {_error(place)}"
+        assert ended == 0, f"{ended} {error_of(place)}"
         settle(place.name)
 
     def _job(self, case: Case, place: Path) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class Matrix:
             "on_crash": case.on_crash, "settings": case.settings,
         }  # fmt: skip
 
-    def _place(self, point: str) -> Path:
+    def _place(self) -> Path:
         """A folder for one pair of processes; its name is the key of their thread."""
         return Path(tempfile.mkdtemp(prefix="crash-", dir=self.folder))
 
@@ -139,7 +141,8 @@ class _Borrowed:
         self._forges.put(self._forge)
 
 
-def _error(place: Path) -> str:
+def error_of(place: Path) -> str:
+    """What a child has raised."""
     error = place / "error"
     return error.read_text() if error.exists() else ""
 

@@ -21,7 +21,7 @@ from django.db.backends.signals import connection_created
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READS = ("SELECT", "SET ", "PRAGMA", "SHOW", "WITH")
+READS = ("SELECT", "SET ", "PRAGMA", "SHOW", "WITH", "BEGIN")
 ENGINE = f"{os.sep}criogen_threads{os.sep}"
 
 
@@ -51,8 +51,7 @@ class Probe:
             self.seen.append(name)
             if name == self.at:
                 os.kill(os.getpid(), self.end)
-                if self.end == signal.SIGKILL:
-                    time.sleep(10)  # the signal is on its way
+                time.sleep(0.2)  # the signal is on its way, and another thread may be the one that takes it
 
     def install(self) -> None:
         """Listen to the connections of this process."""

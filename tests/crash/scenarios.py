@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from criogen_threads import errors
 from criogen_threads.engine import dispatch, reads
-from criogen_threads.engine import lease as leases
-from criogen_threads.engine.journal import lines
 from criogen_threads.engine.journal.posts import Decision
+from criogen_threads.engine.recovery import recover
 from criogen_threads.engine.threads import in_database
-from criogen_threads.models import Thread
 from tests.crash import actors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
+    from criogen_threads.agents import Agent
+    from criogen_threads.models import Thread
     from criogen_threads.threads import ThreadHandle
 
 MOST_ROUNDS = 20
+LEDGER = actors.Ledger(Path())
+
+
+@cache
+def agent(on_crash: str) -> Agent:
+    """The agent whose slow tool has this ``on_crash``."""
+    return actors.build(LEDGER, on_crash)
 
 
 @dataclass
@@ -110,20 +118,8 @@ async def submitted(stage: Stage) -> None:
             await asyncio.sleep(0.01)
         elif run["id"] not in stage.own:
             stage.own.add(run["id"])
-            await recover(stage, run)
+            await recover()
     raise AssertionError("the submitted turn does not end")
-
-
-async def recover(stage: Stage, run: dict[str, Any]) -> None:
-    """What a dead process left is dispatched again."""
-    if run["status"] == "queued":
-        for run_id in await in_database(lines.forsaken, leases.current().id):
-            await dispatch.execute(run_id)
-    elif run["status"] == "in_progress":
-        await stage.handle.retry()
-    for key in await in_database(lines.due):
-        if key == stage.handle.id:
-            await dispatch.execute_due(key)
 
 
 async def _answers(stage: Stage, run: dict[str, Any]) -> bool:

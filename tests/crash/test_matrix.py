@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-Record = "Callable[[str, object], None]"
-
 
 @pytest.fixture(scope="module")
 def matrix(django_db_setup: None) -> Iterator[Matrix]:
@@ -46,19 +44,14 @@ def test_p16_a_turn_survives_a_crash_at_every_point(
     for name in ("plain", "slow", "book", "pay"):
         assert f"in {name}, before its effect #1" in points
         assert f"in {name}, after its effect #1" in points
-    for save in ("begin", "answer", "results", "_save", "suspend", "decide", "retry", "begin_calls"):
-        assert f"before the commit of {save} #1" in points
-        assert f"after the commit of {save} #1" in points
 
 
 def test_f16_a_submitted_turn_survives_a_crash_at_every_point(
     matrix: Matrix, record_property: Callable[[str, object], None]
 ) -> None:
-    """Queued, dispatched, suspended, answered on record only, resumed: whoever looks next takes it up."""
-    points = crash_everywhere(matrix, Case("submitted"), record_property)
+    """Queued, dispatched, suspended, answered on record only, resumed: ``recover`` in a new process takes it up."""
+    points = crash_everywhere(matrix, Case("submitted", alone=True), record_property)
     assert len(points) >= 30
-    assert "after the commit of submit #1" in points
-    assert "after the commit of claim #1" in points
 
 
 @pytest.mark.parametrize("to", ["a step", "a suspension"])
@@ -68,7 +61,6 @@ def test_p33_a_rewind_survives_a_crash_at_every_point(
     """Rewound once, not twice; the run that goes on from there is as safe as any."""
     points = crash_everywhere(matrix, Case(f"rewound to {to}"), record_property)
     assert len(points) >= 15
-    assert "before the commit of rewind #1" in points
 
 
 def test_p37_a_delete_survives_a_crash_at_every_point(
@@ -84,17 +76,12 @@ def test_p37_a_delete_survives_a_crash_at_every_point(
 
     points = crash_everywhere(matrix, Case("deleted"), record_property, all_or_nothing)
     assert len(points) >= 30
-    assert "before the commit of delete #1" in points
 
 
 def test_p15_a_crash_that_is_found_by_time_alone(matrix: Matrix) -> None:
     """Nobody touches the dead process's row: its lease of a second runs out by itself."""
     case = Case("turn", "report", waits=1.0)
-    points = [
-        "after the commit of begin #1",
-        "in slow, after its effect #1",
-        "in book, after its effect #1",
-        "after the commit of begin_calls #1",
-    ]
-    failures = matrix.failures(case, points)
+    points = matrix.points(case)
+    tools = [point for point in points if point.startswith("in ")]
+    failures = matrix.failures(case, [*tools, points[len(points) // 3], points[-1]])
     assert not failures, "\n".join(failures)

@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from typing import Self
 
 COMMAND = [sys.executable, "manage.py", "demo"]
+PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
+UNWANTED = {"SECRET_KEY", "DEBUG", "CRIOGEN_MODEL", "DESK_DELAY", *PROVIDERS}
 PATIENCE = 60.0
 """Seconds until a test gives up on text that should appear."""
 
 
 def environment(database: Path, **extra: str) -> dict[str, str]:
     """The site's own settings on a SQLite file, without a provider's key."""
-    unwanted = {"SECRET_KEY", "DEBUG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "CRIOGEN_MODEL", "DESK_DELAY"}
-    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     return {
         **kept, "DATABASE_URL": f"sqlite:///{database}", "DJANGO_SETTINGS_MODULE": "project.settings",
         "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error", **extra,
     }  # fmt: skip
 
 
-def script(database: Path, *lines: str, options: tuple[str, ...] = (), **extra: str) -> subprocess.CompletedProcess[str]:
+def script(
+    database: Path, *lines: str, options: tuple[str, ...] = (), **extra: str
+) -> subprocess.CompletedProcess[str]:
     """Run the demo with a script to its end."""
     file = database.with_suffix(".script")
     file.write_text("\n".join(lines))

@@ -6,11 +6,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections
+from django.db.models.base import ModelState
 
+from criogen_threads.engine.journal.driver import open_cursor
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Checkpoint, Message, ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from django.db.models import Model
@@ -20,18 +23,23 @@ M = TypeVar("M", Message, Checkpoint)
 
 @cache
 def _walk(alias: str, model: type[Model], limited: bool) -> str:
-    """SQL that reads a row and its ancestors, newest first."""
+    """SQL that reads a row and its ancestors, newest first.
+
+    Each step is a subquery, which can only be a look-up in the index: for a join PostgreSQL reads the whole
+    table at each step as long as it is small, or thought to be.
+    """
     quote = connections[alias].ops.quote_name
     table = quote(model._meta.db_table)
     names = {field.name: quote(str(field.column)) for field in model._meta.concrete_fields}
     pk, parent = names["id"], names["parent"]
     columns = ", ".join(f"row.{name}" for name in names.values())
-    stop = " WHERE depth < %s" if limited else ""
+    stop = " AND depth < %s" if limited else ""
     return (
         f"WITH RECURSIVE branch(pk, parent, depth) AS ("  # noqa: S608 (names come from the model)
-        f"SELECT {pk}, {parent}, 1 FROM {table} WHERE {pk} = %s "
-        f"UNION ALL SELECT row.{pk}, row.{parent}, depth + 1 FROM branch JOIN {table} row ON row.{pk} = branch.parent"
-        f"{stop}) SELECT {columns} FROM branch JOIN {table} row ON row.{pk} = branch.pk ORDER BY depth"
+        f"SELECT {pk}, {parent}, 1 FROM {table} WHERE {pk} = %s UNION ALL "
+        f"SELECT parent, (SELECT row.{parent} FROM {table} row WHERE row.{pk} = branch.parent), depth + 1 "
+        f"FROM branch WHERE parent IS NOT NULL{stop}) "
+        f"SELECT {columns} FROM branch JOIN {table} row ON row.{pk} = branch.pk ORDER BY depth"
     )
 
 
@@ -43,9 +51,28 @@ def ancestors(model: type[M], pk: UUID | None, limit: int | None = None) -> list
     if pk is None or (limit is not None and limit < 1):
         return []
     alias = database()
-    key = model._meta.get_field("id").get_db_prep_value(pk, connections[alias])
+    connection = connections[alias]
+    key = model._meta.get_field("id").get_db_prep_value(pk, connection)
     params: list[Any] = [key] if limit is None else [key, limit]
-    return list(model._base_manager.using(alias).raw(_walk(alias, model, limit is not None), params))
+    with open_cursor(connection, binary=True) as cursor:
+        cursor.execute(_walk(alias, model, limit is not None), params)
+        return _instances(model, alias, cursor.fetchall())
+
+
+def _instances(model: type[M], alias: str, rows: Sequence[Any]) -> list[M]:
+    """Rows as instances, as ``from_db`` makes them but for its signals, which take longer than the query."""
+    fields = model._meta.concrete_fields
+    compiler = model._base_manager.using(alias).all().query.get_compiler(alias)
+    converters = compiler.get_converters([field.get_col(model._meta.db_table) for field in fields])
+    names = [field.attname for field in fields]
+    instances = []
+    for values in compiler.apply_converters(rows, converters) if converters else rows:
+        instance = model.__new__(model)
+        vars(instance).update(zip(names, values, strict=True))
+        instance._state = ModelState()
+        instance._state.adding, instance._state.db = False, alias
+        instances.append(instance)
+    return instances
 
 
 def messages(tail: UUID | None, limit: int | None = None) -> list[Message]:

@@ -133,6 +133,20 @@ def forsaken(worker: UUID) -> list[UUID]:
     return list(queued.filter(orphaned() | Q(wait_until=None, waiter=worker)).values_list("pk", flat=True))
 
 
+def left_in_line(thread_id: UUID) -> UUID | None:
+    """The submitted run that is first in line before a free thread."""
+    free = Q(thread__status__in=(Thread.Status.IDLE, Thread.Status.FAILED))
+    line = _first(thread_id).using(database()).filter(free, wait_until=None)
+    return line.values_list("pk", flat=True).first()
+
+
+@write
+def forsake(session: Session, run_id: UUID) -> bool:
+    """Nobody executes this submitted run: leave it to whoever looks for such."""
+    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
+    return bool(queued.update(waiter=None))
+
+
 def due() -> list[str]:
     """Threads whose approvals are all answered and whose run nobody has taken up."""
     return list(Thread.objects.using(database()).due().values_list("key", flat=True))

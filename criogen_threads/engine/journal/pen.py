@@ -22,8 +22,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
+from criogen_threads.conf import settings
 from criogen_threads.engine import listening
-from criogen_threads.engine.journal.statements import Select, Session, bind
+from criogen_threads.engine.journal.statements import Bind, Select, Session, bind
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
 
@@ -50,7 +51,7 @@ def _locking(queryset: QuerySet[Thread], connection: BaseDatabaseWrapper) -> Que
     locked = queryset.select_for_update(no_key=features.has_select_for_no_key_update)
     if connection.vendor == "postgresql":
         limit = Func(
-            Value("idle_in_transaction_session_timeout"), Value(LOCKED_FOR), Value(value=True),
+            Value("idle_in_transaction_session_timeout"), Bind("locked_for", CharField()), Value(value=True),
             function="set_config", output_field=CharField(),
         )  # fmt: skip
         return locked.annotate(limit=limit).values_list("id", "limit", named=True)
@@ -123,8 +124,14 @@ def lock_key(session: Session, key: str) -> Locked | None:
     return _locked(session, LOCK_BY_KEY, STANDING_BY_KEY, key=key)
 
 
+def reread(session: Session, locked: Locked) -> Locked:
+    """Where the thread stands after a write of this very transaction."""
+    return Locked(*session.row(STANDING_BY_ID, id=locked.id))
+
+
 def _locked(session: Session, lock: Select, standing: Select, **which: Any) -> Locked | None:
-    locks, rows = session.together(lock, standing, **which)
+    limit = "0" if settings.IN_CALLING_THREAD else LOCKED_FOR  # a test's transaction may stand in a debugger
+    locks, rows = session.together(lock, standing, locked_for=limit, **which)
     session.refuse_repetition()
     return Locked(*rows[0]) if locks and rows else None  # a row that came between the two is not locked
 

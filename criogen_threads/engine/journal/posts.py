@@ -44,8 +44,13 @@ def expire(session: Session, key: str) -> None:
 
 
 @write
-def decide(session: Session, key: str, decisions: Mapping[UUID, Decision], actor_id: Any) -> Locked:
+def decide(
+    session: Session, key: str, decisions: Mapping[UUID, Decision], actor_id: Any, version: int | None = None
+) -> Locked:
     """Put answers on record, all of them or none. The run goes on when the last approval is answered.
+
+    Args:
+        version: That of the thread which the person was shown; None when the caller did not say.
 
     Returns:
         The thread as it stands now; ``due`` when somebody may take its run up again.
@@ -67,6 +72,8 @@ def decide(session: Session, key: str, decisions: Mapping[UUID, Decision], actor
         if run is None or call.run_id != run.pk:
             raise _closed(call)
         if _accept(call, decision, actor_id):
+            if version not in (None, locked.version):
+                raise errors.ResumeInvalidError("the thread has moved on since it was shown", version=locked.version)
             _record(pen, run, call, decision, actor_id)
     pen.write()
     return locked
@@ -190,6 +197,8 @@ def create_event(
     run = session.find(Run, run_id or locked.current_run_id, thread=locked.id)
     if run_id and run is None:
         raise errors.RunNotFoundError
+    if parent and session.find(Event, parent, thread=locked.id) is None:
+        raise errors.InvalidEventError("there is no such parent")
     pen = Pen(session, locked)
     agent = agent or (run.agent if run else locked.agent)
     event = pen.event(kind, run, parent=parent, agent=agent, details=details)
@@ -210,6 +219,8 @@ def describe(session: Session, key: str, columns: Mapping[str, Any]) -> None:
             payload.check(value, name)
         except payload.NotStorable as problem:
             raise errors.InvalidStateError(str(problem)) from None
+        if not isinstance(value, {"title": str, "metadata": dict}[name]):
+            raise errors.InvalidStateError(f"{name} is a {type(value).__name__}")
     locked = lock_key(session, key)
     if locked is None:
         raise errors.ThreadNotFoundError

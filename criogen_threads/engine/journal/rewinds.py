@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
@@ -9,27 +10,39 @@ from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal.calls import Planned, add_calls
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import leave_run
-from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
+from criogen_threads.engine.journal.pen import Locked, Pen, lock_key, reread
+from criogen_threads.engine.journal.turns import put_in_line, sent_before
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 from criogen_threads.signals import thread_deleted, thread_rewound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.engine.journal.turns import SentBefore, Turn, Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Where somebody wants to go back to. Its ids are made once, so that a repeated write finds what it wrote.
+
+    ``allowed`` is asked below the lock, with the thread and the target, and raises where it refuses; ``run_id``
+    is the id of the run that is born where the target waited for approvals.
+    """
+
+    target_id: UUID
+    actor_id: Any = None
+    allowed: Callable[[Locked, Checkpoint], None] | None = None
+    checkpoint_id: UUID = field(default_factory=new_id)
+    run_id: UUID = field(default_factory=new_id)
 
 
 @write
-def rewind(
-    session: Session, key: str, target_id: UUID, *, checkpoint_id: UUID, run_id: UUID, actor_id: Any = None
-) -> Checkpoint | None:
+def rewind(session: Session, key: str, wish: Rewind) -> Checkpoint | None:
     """Make an older checkpoint the head again: a fork checkpoint that copies it. Nothing is overwritten.
-
-    Args:
-        checkpoint_id: The id of the new head.
-        run_id: The id of the run that is born where the target waited for approvals.
 
     Returns:
         The new head; None while a process holds the thread.
@@ -38,17 +51,48 @@ def rewind(
         CheckpointNotFoundError: ``checkpoint_not_found``.
     """
     locked = lock_key(session, key)
-    target = session.find(Checkpoint, target_id, thread=locked.id) if locked else None
-    if locked is None or target is None:
+    if locked is None:
+        raise errors.CheckpointNotFoundError
+    return go_back(session, locked, wish)
+
+
+@write
+def resend(session: Session, turn: Turn, wish: Rewind, worker: UUID) -> Waiting | SentBefore | None:
+    """Go back and put a turn first in line, in one transaction: both, or nothing.
+
+    Returns:
+        None while a process holds the thread.
+
+    Raises:
+        CheckpointNotFoundError: ``checkpoint_not_found``.
+        ThreadSuspendedError: ``thread_suspended``: the target waits for approvals.
+        CriogenError: As ``turns.submit``.
+    """
+    locked = lock_key(session, turn.key)
+    if locked is None:
+        raise errors.CheckpointNotFoundError
+    if before := sent_before(session, turn, locked):
+        return before
+    if go_back(session, locked, wish) is None:
+        return None
+    return put_in_line(session, reread(session, locked), replace(turn, on_busy="interrupt"), worker)
+
+
+def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None:
+    """Below the lock: the new head; None while a process holds the thread."""
+    target = session.find(Checkpoint, wish.target_id, thread=locked.id)
+    if target is None:
         raise errors.CheckpointNotFoundError
     if locked.held:
         return None
+    if wish.allowed is not None:
+        wish.allowed(locked, target)
     pen = Pen(session, locked)
     leave_run(pen, errors.RunAbandonedError)
-    head = _fork(pen, target, checkpoint_id, _state_at(session, target))
+    head = _fork(pen, target, wish.checkpoint_id, _state_at(session, target))
     pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": str(target.pk), "to": str(head.pk)})
     if target.status == Checkpoint.Status.SUSPENDED:
-        _wait_again(pen, target, run_id, actor_id)
+        _wait_again(pen, target, wish.run_id, wish.actor_id)
     pen.tell(thread_rewound, checkpoint_id=target.pk, head=head.pk)
     pen.write()
     return head

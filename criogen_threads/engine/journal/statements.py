@@ -8,24 +8,27 @@ twice: the models are the only place.
 from __future__ import annotations
 
 from collections import namedtuple
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
-from django.db import router, transaction
+from django.db import models, router, transaction
 from django.db.models import Expression, sql
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import DatabaseDefault
 
 from criogen_threads.conf import settings
+from criogen_threads.engine.journal.driver import open_cursor, pipeline
 from criogen_threads.models import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.utils import CursorWrapper
     from django.db.models import Field, Model, QuerySet
     from django.db.transaction import Atomic
     from django.dispatch import Signal
@@ -35,12 +38,27 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="Model")
 
 
+# Fields of these classes hand these values to psycopg as they are, after a dozen calls each.
+PLAIN_FIELDS = {
+    models.AutoField, models.BigAutoField, models.BooleanField, models.CharField, models.DateTimeField,
+    models.PositiveBigIntegerField, models.PositiveIntegerField, models.UUIDField,
+}  # fmt: skip
+PLAIN_VALUES = {type(None), bool, int, str, datetime, UUID}
+
+
 class Bind(Expression):
     """A value of a statement that is given when it runs."""
 
     def __init__(self, name: str, field: AnyField) -> None:
         super().__init__(output_field=field)
         self.name = name
+        self.plain = type(getattr(field, "target_field", field)) in PLAIN_FIELDS
+
+    def prepared(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
+        """The value as the database's driver takes it."""
+        if self.plain and type(value) in PLAIN_VALUES and connection.vendor == "postgresql":
+            return value
+        return self.output_field.get_db_prep_save(value, connection)
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:  # noqa: ARG002 (Django's own signature)
         return "%s", [self]
@@ -61,8 +79,7 @@ class Statement:
 
     def values(self, connection: BaseDatabaseWrapper, binds: dict[str, Any]) -> list[Any]:
         return [
-            param.output_field.get_db_prep_save(binds[param.name], connection) if isinstance(param, Bind) else param
-            for param in self.params
+            param.prepared(binds[param.name], connection) if isinstance(param, Bind) else param for param in self.params
         ]
 
 
@@ -97,16 +114,14 @@ def _compile_select(queryset: QuerySet[Any, Any], connection: BaseDatabaseWrappe
 
 def _given(row: Model) -> tuple[AnyField, ...]:
     """The columns that a row brings; the others have their default in the database."""
-    fields = row._meta.concrete_fields
-    return tuple(field for field in fields if not isinstance(getattr(row, field.attname), DatabaseDefault))
+    values = vars(row)
+    return tuple(field for field in row._meta.concrete_fields if not isinstance(values[field.attname], DatabaseDefault))
 
 
 @cache
 def _insert(alias: str, model: type[Model], fields: tuple[AnyField, ...], count: int, ignore: bool) -> Statement:
-    rows = [
-        model(**{field.attname: Bind(f"{number}.{field.attname}", field) for field in fields})
-        for number in range(count)
-    ]
+    """Its values are those of the first row, in the order of the fields, then those of the next."""
+    rows = [model(**{field.attname: Bind(field.attname, field) for field in fields}) for _ in range(count)]
     query = sql.InsertQuery(model, on_conflict=OnConflict.IGNORE if ignore else None)
     query.insert_values(fields, rows, raw=True)
     [(text, params)] = query.get_compiler(using=alias).as_sql()
@@ -140,6 +155,7 @@ class Session:
         self.proof: tuple[type[Model], Any] | None = earlier.proof if earlier else None
         self.outbox: list[tuple[Signal, dict[str, Any]]] = earlier.outbox if earlier else []
         self.written: list[Any] = earlier.written if earlier else []
+        self.cursors: list[CursorWrapper] = []
         self.repeats = earlier is not None
         self.finished = False
 
@@ -190,11 +206,11 @@ class Session:
     def together(self, *selects: Select, **binds: Any) -> list[list[Any]]:
         """The rows of several queries with the same values, asked one after the other in one round trip."""
         statements = [select.statement(self.connection) for select in selects]
-        with ExitStack() as stack:
-            stack.enter_context(self.pipelined())
-            cursors = [stack.enter_context(self.connection.cursor()) for _ in statements]
-            for cursor, statement in zip(cursors, statements, strict=True):
-                cursor.execute(statement.text, statement.values(self.connection, binds))
+        with self.pipelined() if len(statements) > 1 else nullcontext():
+            cursors = [
+                self._execute(statement.text, statement.values(self.connection, binds), cursor=number)
+                for number, statement in enumerate(statements)
+            ]
             return [statement.read(cursor.fetchall()) for cursor, statement in zip(cursors, statements, strict=True)]
 
     def row(self, select: Select, **binds: Any) -> Any:
@@ -212,40 +228,27 @@ class Session:
         self.proof = (type(rows[0]), rows[0].pk)
         fields = _given(rows[0])
         statement = _insert(self.alias, type(rows[0]), fields, len(rows), ignore_conflicts)
-        self._execute(
-            statement,
-            {
-                f"{number}.{field.attname}": getattr(row, field.attname)
-                for number, row in enumerate(rows)
-                for field in fields
-            },
-        )
+        values = [vars(row)[field.attname] for row in rows for field in fields]
+        prepared = [bind.prepared(value, self.connection) for bind, value in zip(statement.params, values, strict=True)]
+        self._execute(statement.text, prepared)
 
     def update(self, model: type[Model], pk: Any, **values: Any) -> None:
         """Set columns of one row."""
-        self._execute(_update(self.alias, model, tuple(sorted(values))), {"pk": pk, **values})
+        statement = _update(self.alias, model, tuple(sorted(values)))
+        self._execute(statement.text, statement.values(self.connection, {"pk": pk, **values}))
 
-    def _execute(self, statement: Statement, binds: dict[str, Any]) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement.text, statement.values(self.connection, binds))
+    def _execute(self, text: str, values: Sequence[Any], cursor: int = 0) -> CursorWrapper:
+        """Run SQL on one of this transaction's cursors, each made once: making one takes as long as using it."""
+        while len(self.cursors) <= cursor:
+            self.cursors.append(open_cursor(self.connection))
+        self.cursors[cursor].execute(text, values)
+        return self.cursors[cursor]
 
     @contextmanager
     def pipelined(self) -> Iterator[None]:
         """Send the statements of this block together, where the database can; their errors come at its end."""
-        with self.connection.wrap_database_errors, _pipeline(self.connection):
+        with self.connection.wrap_database_errors, pipeline(self.connection):
             yield
-
-
-def _pipeline(connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
-    if connection.vendor != "postgresql":
-        return nullcontext()
-    from psycopg import Connection, Pipeline
-
-    connection.ensure_connection()
-    raw = connection.connection
-    if isinstance(raw, Connection) and Pipeline.is_supported():
-        return raw.pipeline()
-    return nullcontext()
 
 
 def database() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal import limits, lines
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import expire_approvals, has_expired, leave_open_calls, leave_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
@@ -69,10 +69,10 @@ def start(pen: Pen, run: Run, checkpoint_id: UUID, worker: UUID) -> Lease:
     pen.event("agent_start", run, id=run.id, message_id=message.id)  # the run's other events hang below it
     if state is not None:
         pen.thread(state=state)
-    return _hold(pen, run, worker, locked.state if state is None else state, step=0)
+    return take(pen, run, worker, locked.state if state is None else state, step=0)
 
 
-def _hold(pen: Pen, run: Run, worker: UUID, state: dict[str, Any], step: int) -> Lease:
+def take(pen: Pen, run: Run, worker: UUID, state: dict[str, Any], step: int) -> Lease:
     """Name the holder, and put everything down."""
     locked = pen.locked
     fence = locked.fence + 1
@@ -130,18 +130,13 @@ def retry(session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: A
     Raises:
         ResumeInvalidError: ``resume_invalid``: there is nothing to retry.
         ThreadSuspendedError: ``thread_suspended``: an approval still waits.
+        TooManyRunsError: ``too_many_runs``.
     """
-    locked = _answerable(session, key)
+    locked = answerable(session, key)
     if locked.held:
         return None
-    if locked.status == Thread.Status.SUSPENDED and locked.pending:
-        raise errors.ThreadSuspendedError
-    if locked.current_run_id is None:
-        return _fork(session, locked, worker, run_id, actor_id)
-    run = session.find(Run, locked.current_run_id)
-    if run is None or run.status == Run.Status.COMPLETED:
-        raise errors.ResumeInvalidError("the last run is complete")
-    return _reopen(session, locked, run, worker)
+    pen, run = reopen(session, locked, run_id, actor_id)
+    return take(pen, run, worker, locked.state, locked.step or 0)
 
 
 @write
@@ -154,16 +149,16 @@ def resume(session: Session, key: str, worker: UUID, run_id: UUID | None = None)
     Raises:
         ResumeInvalidError: ``resume_invalid``: no such run waits to be taken up.
     """
-    locked = _answerable(session, key)
+    locked = answerable(session, key)
     if locked.held:
         return None
     run = session.find(Run, locked.current_run_id) if locked.due else None
     if run is None or run_id not in (None, run.id):
         raise errors.ResumeInvalidError("no answered approval waits to be taken up")
-    return _reopen(session, locked, run, worker)
+    return take(continued(session, locked, run), run, worker, locked.state, locked.step or 0)
 
 
-def _answerable(session: Session, key: str) -> Locked:
+def answerable(session: Session, key: str) -> Locked:
     """The thread, locked, its overdue approvals expired."""
     locked = lock_key(session, key)
     if locked is None or locked.head_id is None:
@@ -173,32 +168,50 @@ def _answerable(session: Session, key: str) -> Locked:
     return locked
 
 
-def _reopen(session: Session, locked: Locked, run: Run, worker: UUID) -> Lease:
-    """Continue the current run. A call that had started has an unknown outcome from now on."""
-    if not locked.due:
+def reopen(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tuple[Pen, Run]:
+    """What ``retry`` continues, in progress again: the current run, or at a fork a new one.
+
+    Raises:
+        As ``retry``.
+    """
+    if locked.status == Thread.Status.SUSPENDED and locked.pending:
+        raise errors.ThreadSuspendedError
+    limits.refuse_too_many(session, actor_id)
+    if locked.current_run_id is None:
+        return _fork(session, locked, run_id, actor_id)
+    run = session.find(Run, locked.current_run_id)
+    if run is None or run.status == Run.Status.COMPLETED:
+        raise errors.ResumeInvalidError("the last run is complete")
+    return continued(session, locked, run), run
+
+
+def continued(session: Session, locked: Locked, run: Run) -> Pen:
+    """The current run in progress again. A call that had started has an unknown outcome from now on."""
+    accepted = run.status == Run.Status.IN_PROGRESS and run.waiter is not None  # its attempt is counted already
+    if not (locked.due or accepted):
         run.attempt += 1
         run.first_step, run.first_tokens = locked.step or 0, run.tokens
     pen = _opened(session, locked, run)
     running = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, status="running")
     running.update(status=ToolCall.Status.UNKNOWN)
-    pen.event("run_start", run, parent=run.id, details={"attempt": run.attempt})
-    return _hold(pen, run, worker, locked.state, locked.step or 0)
+    if not accepted:
+        pen.event("run_start", run, parent=run.id, details={"attempt": run.attempt})
+    return pen
 
 
-def _fork(session: Session, locked: Locked, worker: UUID, run_id: UUID, actor_id: Any) -> Lease:
+def _fork(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tuple[Pen, Run]:
     """Go on from a rewound checkpoint in the middle of a run: a new run, which names the old one."""
     origin = session.find(Run, locked.head_run_id)
     if origin is None or locked.head_status == Checkpoint.Status.COMPLETED:
         raise errors.ResumeInvalidError("the conversation is complete at this checkpoint")
     pen = Pen(session, locked)
-    step = locked.step or 0
     run = fork_run(
         pen,
         origin,
         run_id,
         status=Run.Status.IN_PROGRESS,
-        step=step,
+        step=locked.step or 0,
         message_id=locked.message_id,
         actor_id=actor_id,
     )
-    return _hold(pen, run, worker, locked.state, step)
+    return pen, run

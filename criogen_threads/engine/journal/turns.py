@@ -73,7 +73,7 @@ def begin(session: Session, turn: Turn, worker: UUID) -> takes.Lease | Waiting |
         TooManyRunsError: ``too_many_runs``.
     """
     locked = _open(session, turn)
-    if before := _sent_before(session, turn, locked):
+    if before := sent_before(session, turn, locked):
         return before
     number, first = _admit(session, turn, locked)
     if first is None and not locked.held and not locked.due:
@@ -93,8 +93,13 @@ def submit(session: Session, turn: Turn, worker: UUID) -> Waiting | SentBefore:
         As ``begin``.
     """
     locked = _open(session, turn)
-    if before := _sent_before(session, turn, locked):
+    if before := sent_before(session, turn, locked):
         return before
+    return put_in_line(session, locked, turn, worker)
+
+
+def put_in_line(session: Session, locked: Locked, turn: Turn, worker: UUID) -> Waiting:
+    """Below the lock: the turn as a queued run, which the dispatcher starts."""
     number, _ = _admit(session, turn, locked)
     _queue(session, locked, _run(turn, locked, number, waiter=worker))
     return Waiting(locked.id, turn.run_id)
@@ -112,7 +117,8 @@ def _open(session: Session, turn: Turn) -> Locked:
     return locked
 
 
-def _sent_before(session: Session, turn: Turn, locked: Locked) -> SentBefore | None:
+def sent_before(session: Session, turn: Turn, locked: Locked) -> SentBefore | None:
+    """The run that came with the same ``client_id``."""
     if turn.client_id is None:
         return None
     run = Run.objects.using(session.alias).filter(thread=locked.id, client_id=turn.client_id).first()

@@ -18,9 +18,7 @@ def visitor() -> User:
 def staff() -> User:
     """Who answers approvals: may read every conversation and decide, and nothing else."""
     user = _user(STAFF, is_staff=True)
-    permissions = Permission.objects.filter(
-        content_type__app_label="criogen_threads", codename__in=PERMISSIONS
-    )
+    permissions = Permission.objects.filter(content_type__app_label="criogen_threads", codename__in=PERMISSIONS)
     user.user_permissions.add(*permissions)
     return user
 

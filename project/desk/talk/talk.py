@@ -46,10 +46,7 @@ class Talk:
     def __init__(self, agent: Agent, key: str, *, visitor: User, staff: User, lines: Lines, screen: Screen) -> None:
         self.visitor, self.staff = visitor, staff
         self.handle = agent.thread(key, actor=visitor)
-        self.judges = {
-            "owner": (self.handle, visitor),
-            "staff": (agent.thread(key, actor=staff), staff),
-        }
+        self.judges = {"owner": self.handle, "staff": agent.thread(key, actor=staff)}
         self.lines = lines
         self.screen = screen
         self.turns = Turns(self.handle, screen)
@@ -66,7 +63,7 @@ class Talk:
         while well or self.lines.interactive:
             if not self._attempt(self._look_for_approvals):
                 return False
-            line = self.lines.read(self._prompt())
+            line = self.lines.read(f"{self._who()}: ")
             if line is None or line == "/quit":
                 return True
             well = self._attempt(self._answer, line)
@@ -131,15 +128,11 @@ class Talk:
         waiting = (run or {}).get("required_action")
         before, self._pending = self._pending, waiting[0] if waiting else None
         if self._pending and (before is None or before["id"] != self._pending["id"]):
-            self.screen.approval(self._pending, str(self._judge()[1]))
+            self.screen.approval(self._pending, self._who())
 
-    def _judge(self) -> Any:
-        assert self._pending is not None
-        return self.judges[self._pending["approver"]]
-
-    def _prompt(self) -> str:
-        who = _("you") if self._pending is None else str(self._judge()[1])
-        return f"{who}: "
+    def _who(self) -> str:
+        """Who speaks now: the visitor, or whoever may answer what waits."""
+        return _("you") if self._pending is None else str(self.judges[self._pending["approver"]].actor)
 
     def _answer(self, line: str) -> None:
         if line.startswith("/"):
@@ -147,10 +140,9 @@ class Talk:
         elif self._pending is None:
             self.turns.say(line)
         else:
-            self._decide(line)
+            self._decide(self._pending, line)
 
-    def _decide(self, line: str) -> None:
-        assert self._pending is not None
+    def _decide(self, call: dict[str, Any], line: str) -> None:
         word, _space, reason = line.partition(" ")
         if word.lower() in YES and not reason:
             decision: dict[str, Any] = {"approve": True}
@@ -158,5 +150,4 @@ class Talk:
             decision = {"approve": False, "reason": reason.strip()}
         else:
             raise UnknownCommand(_("Please answer y, or n, or n and a reason."))
-        call = self._pending
-        self.turns.decide(self._judge()[0], {call["id"]: {**decision, "digest": call["digest"]}})
+        self.turns.decide(self.judges[call["approver"]], {call["id"]: {**decision, "digest": call["digest"]}})

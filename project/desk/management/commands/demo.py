@@ -36,7 +36,7 @@ class Command(BaseCommand):
     help = "Talks with the support desk in the terminal. What is said is kept: a second start goes on with it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--script", metavar="FILE", help="Lines to say, one after the other; blank ones and # are skipped.")
+        parser.add_argument("--script", metavar="FILE", help="Lines to say; blank ones and # are skipped.")
         parser.add_argument("--thread", metavar="KEY", default="demo", help="Which conversation. Default: demo.")
         parser.add_argument("--new", action="store_true", help="Forget what was said in it before.")
 

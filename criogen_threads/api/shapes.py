@@ -1,0 +1,172 @@
+"""What the API gives, for the schema: the views of the Python API, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class Anything(serializers.JSONField):
+    """Any JSON value."""
+
+
+def _time() -> serializers.IntegerField:
+    return serializers.IntegerField(help_text="Milliseconds since 1970.")
+
+
+def _maybe_time() -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=True, help_text="Milliseconds since 1970.")
+
+
+class Problem(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    code = serializers.CharField(help_text="What a program should look at.")
+    details = serializers.DictField(required=False)
+
+
+class ThreadShape(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    epoch = serializers.UUIDField(help_text="The thread's own id: another one after it was deleted and made anew.")
+    agent = serializers.CharField()
+    owner = serializers.CharField(allow_null=True)
+    title = serializers.CharField(allow_blank=True)
+    metadata = serializers.DictField()
+    status = serializers.CharField(help_text="idle, running, suspended, failed or interrupted.")
+    current_run = serializers.UUIDField(allow_null=True)
+    version = serializers.IntegerField()
+    seq = serializers.IntegerField(help_text="The number of its newest event.")
+    pending = serializers.IntegerField(help_text="Approvals that wait.")
+    tokens = serializers.IntegerField()
+    created_at_ms = _time()
+    last_message_at_ms = _maybe_time()
+
+
+class MessageShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    role = serializers.CharField()
+    content = serializers.ListField(child=serializers.DictField())
+    run_id = serializers.UUIDField(allow_null=True)
+    thread_id = serializers.UUIDField()
+    agent = serializers.CharField(allow_blank=True)
+    position = serializers.IntegerField()
+    metadata = serializers.DictField()
+    created_at_ms = _time()
+
+
+class CheckpointShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    version = serializers.IntegerField()
+    status = serializers.CharField()
+    source = serializers.CharField()
+    step = serializers.IntegerField()
+    run_id = serializers.UUIDField(allow_null=True)
+    parent_id = serializers.UUIDField(allow_null=True)
+    created_at_ms = _time()
+
+
+class EventShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    seq = serializers.IntegerField()
+    type = serializers.CharField()
+    thread_id = serializers.UUIDField()
+    run_id = serializers.UUIDField(allow_null=True)
+    agent = serializers.CharField(allow_blank=True)
+    parent_id = serializers.UUIDField(allow_null=True)
+    message_id = serializers.UUIDField(allow_null=True)
+    tool_call_id = serializers.UUIDField(allow_null=True)
+    details = serializers.DictField()
+    created_at_ms = _time()
+
+
+class CallShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    arguments = Anything(allow_null=True)
+    hidden = serializers.BooleanField(required=False, help_text="Only its name is shown to this user.")
+    digest = serializers.CharField(allow_blank=True, help_text="Of the arguments; an answer may carry it back.")
+    approver = serializers.CharField(allow_blank=True)
+    run_id = serializers.UUIDField()
+    created_at_ms = _time()
+    expires_at_ms = _maybe_time()
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "try": serializers.IntegerField()}
+
+
+class ApprovalShape(CallShape):
+    thread = serializers.CharField()
+    agent = serializers.CharField()
+    version = serializers.IntegerField(help_text="The thread's; approve and reject want it back.")
+
+
+class RunShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    thread = serializers.CharField()
+    number = serializers.IntegerField()
+    status = serializers.CharField()
+    agent = serializers.CharField()
+    actor_id = Anything(allow_null=True)
+    attempt = serializers.IntegerField()
+    client_id = serializers.CharField(allow_null=True)
+    error_code = serializers.CharField(allow_blank=True)
+    last_error = serializers.CharField(allow_null=True)
+    usage = serializers.DictField()
+    forked_from = serializers.UUIDField(allow_null=True)
+    parent_run = serializers.UUIDField(allow_null=True)
+    required_action = CallShape(many=True, allow_null=True)
+    created_at_ms = _time()
+    started_at_ms = _maybe_time()
+    completed_at_ms = _maybe_time()
+
+
+class AnsweredShape(serializers.Serializer[Any]):
+    thread = serializers.CharField()
+    run_id = serializers.UUIDField()
+    status = serializers.CharField()
+    pending = serializers.IntegerField(help_text="Approvals that still wait.")
+
+
+class AgentShape(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    description = serializers.CharField(allow_blank=True)
+
+
+class AgentList(serializers.Serializer[Any]):
+    results = AgentShape(many=True)
+    next = serializers.URLField(allow_null=True)
+
+
+class ThreadPage(serializers.Serializer[Any]):
+    results = ThreadShape(many=True)
+    next = serializers.URLField(allow_null=True)
+
+
+class ApprovalPage(serializers.Serializer[Any]):
+    results = ApprovalShape(many=True)
+    next = serializers.URLField(allow_null=True)
+
+
+class PageOfThread(serializers.Serializer[Any]):
+    epoch = serializers.UUIDField()
+    seq = serializers.IntegerField(help_text="The thread's newest event when the page was begun.")
+    next = serializers.URLField(allow_null=True)
+
+
+class MessagePage(PageOfThread):
+    results = MessageShape(many=True)
+
+
+class CheckpointPage(PageOfThread):
+    results = CheckpointShape(many=True)
+
+
+class EventPage(PageOfThread):
+    results = EventShape(many=True)
+
+
+class RunPage(PageOfThread):
+    results = RunShape(many=True)

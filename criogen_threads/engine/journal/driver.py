@@ -1,0 +1,46 @@
+"""What psycopg can do for many statements and many rows, and Django leaves alone."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import psycopg
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.utils import CursorWrapper
+
+
+def pipeline(connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
+    """Send the statements of this block together, where the driver can."""
+    raw = _psycopg(connection)
+    return nullcontext() if raw is None else raw.pipeline()
+
+
+def open_cursor(connection: BaseDatabaseWrapper, *, binary: bool = False) -> CursorWrapper:
+    """Django's cursor; on PostgreSQL one that leaves it to the server to bind values, which takes half the time.
+
+    Args:
+        binary: Rows travel in PostgreSQL's binary format, where there is one: many are read twice as fast.
+    """
+    raw = _psycopg(connection)
+    if raw is None:
+        return connection.cursor()
+    from django.db.backends.postgresql import base
+    from psycopg.pq import Format
+
+    cursor: Any = base.ServerBindingCursor(raw)  # type: ignore[call-arg]  # the stubs know psycopg 2 only
+    cursor.format = Format.BINARY if binary else Format.TEXT
+    return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
+
+
+def _psycopg(connection: BaseDatabaseWrapper) -> psycopg.Connection[Any] | None:
+    """The driver's connection, where it is psycopg 3."""
+    if connection.vendor != "postgresql":
+        return None
+    import psycopg
+
+    connection.ensure_connection()
+    return connection.connection if isinstance(connection.connection, psycopg.Connection) else None

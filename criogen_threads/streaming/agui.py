@@ -1,0 +1,304 @@
+"""What a client is told of a domain event, in AG-UI 1.0: a pure function of the event and what the client has open."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import events as ag
+
+from criogen_threads.engine import transcript
+from criogen_threads.engine.views import approval_view
+from criogen_threads.streaming.parts import ARGUMENTS, REASONING, TEXT, part_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from criogen_threads.engine.telling import Told
+    from criogen_threads.models import Message, ToolCall
+    from criogen_threads.streaming.showing import Viewer
+
+PROTOCOL = "1.0"
+Wire = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Open:
+    """What a client has open: the run under way, and the message that streams with an offset for each part."""
+
+    run: str | None = None
+    attempt: int = 1
+    message: str | None = None
+    parts: dict[str, tuple[str, int]] = field(default_factory=dict)  # id: kind, offset
+
+    def close(self) -> None:
+        self.message = None
+        self.parts = {}
+
+    def copy(self) -> Open:
+        return Open(self.run, self.attempt, self.message, dict(self.parts))
+
+    def mark(self) -> tuple[Any, ...]:
+        """Equal for two clients that have the same open."""
+        return (self.run, self.attempt, self.message, tuple(self.parts.items()))
+
+
+def wire(event: ag.BaseEvent) -> Wire:
+    """An event as it is sent."""
+    return event.model_dump(mode="json", by_alias=True)
+
+
+def custom(name: str, **value: Any) -> Wire:
+    return wire(ag.CustomEvent(name=f"criogen.{name}", value=value))
+
+
+# Live pieces -----------------------------------------------------------------------------------------------------
+
+
+def live(open: Open, message: str, name: str, kind: str, tool: str, text: str, offset: int) -> list[Wire]:
+    """The next piece of a part, which is opened where it is new. ``open`` moves on."""
+    events: list[Wire] = []
+    open.message = message
+    if name not in open.parts:
+        events += _start(name, kind, tool, message)
+    open.parts[name] = (kind, offset + len(text))
+    place = {"offset": offset, "end": offset + len(text)}
+    return [*events, _content(name, kind, text, place)]
+
+
+def _start(name: str, kind: str, tool: str, message: str) -> list[Wire]:
+    if kind == TEXT:
+        return [wire(ag.TextMessageStartEvent(message_id=name, role="assistant"))]
+    if kind == ARGUMENTS:
+        return [wire(ag.ToolCallStartEvent(tool_call_id=name, tool_call_name=tool, parent_message_id=message))]
+    return [wire(ag.ReasoningStartEvent(message_id=name)), wire(ag.ReasoningMessageStartEvent(message_id=name))]
+
+
+def _content(name: str, kind: str, text: str, metadata: dict[str, Any] | None = None) -> Wire:
+    if kind == TEXT:
+        return wire(ag.TextMessageContentEvent(message_id=name, delta=text, metadata=metadata))
+    if kind == ARGUMENTS:
+        return wire(ag.ToolCallArgsEvent(tool_call_id=name, delta=text, metadata=metadata))
+    return wire(ag.ReasoningMessageContentEvent(message_id=name, delta=text, metadata=metadata))
+
+
+def _end(name: str, kind: str, metadata: dict[str, Any] | None = None) -> list[Wire]:
+    if kind == TEXT:
+        return [wire(ag.TextMessageEndEvent(message_id=name, metadata=metadata))]
+    if kind == ARGUMENTS:
+        return [wire(ag.ToolCallEndEvent(tool_call_id=name, metadata=metadata))]
+    end = ag.ReasoningMessageEndEvent(message_id=name, metadata=metadata)
+    return [wire(end), wire(ag.ReasoningEndEvent(message_id=name))]
+
+
+def withdraw(open: Open) -> list[Wire]:
+    """The half answer that a client has is void: its parts end, and it goes."""
+    if open.message is None:
+        return []
+    ends = [event for name, (kind, _) in open.parts.items() for event in _end(name, kind)]
+    gone = custom("discarded", messageId=open.message)
+    open.close()
+    return [*ends, gone]
+
+
+# Saved events ----------------------------------------------------------------------------------------------------
+
+
+def project(open: Open, told: Told, key: str, viewer: Viewer, *, consistent: bool = True) -> list[Wire]:
+    """The AG-UI events of one domain event. ``open`` moves on.
+
+    Args:
+        key: The thread's, which is AG-UI's threadId.
+        consistent: False where the streamed text is not how the saved one begins: it is then sent anew.
+    """
+    if not consistent and told.message is not None and open.message == str(told.message.id):
+        return [*withdraw(open), *_project(open, told, key, viewer)]
+    return _project(open, told, key, viewer)
+
+
+def _project(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:
+    handler = _HANDLERS.get(told.event.type)
+    if handler is not None:
+        return handler(open, told, key, viewer)
+    if told.event.type in _SILENT:
+        return []
+    return [wire(ag.CustomEvent(name=told.event.type, value=told.event.details or {}))]
+
+
+def _run_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:
+    run, attempt = str(told.event.run_id), (told.event.details or {}).get("attempt", 1)
+    if open.run == run and open.attempt == attempt:
+        return []  # an answered approval: the same run goes on
+    before = interrupt(open)
+    open.run, open.attempt = run, attempt
+    return [*before, wire(ag.RunStartedEvent(thread_id=key, run_id=run, protocol_version=PROTOCOL))]
+
+
+def interrupt(open: Open) -> list[Wire]:
+    """The run that a client has open never ended: its process died."""
+    events = withdraw(open)
+    if open.run is not None:
+        message = "The run was interrupted: its process died. Continue it with retry."
+        events.append(wire(ag.RunErrorEvent(message=message, code="thread_interrupted")))
+        open.run = None
+    return events
+
+
+def _message(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001 (one signature)
+    message = told.message
+    if message is None:
+        return []
+    if message.role == "assistant":
+        return list(_answer(open, message, viewer))
+    text, content = transcript.text_of(message.content), _other_blocks(message)
+    name, metadata = str(message.id), {**place(message), **({"content": content} if content else {})}
+    start = ag.TextMessageStartEvent(message_id=name, role="user")
+    return [wire(start), _content(name, TEXT, text), *_end(name, TEXT, metadata)]
+
+
+def place(message: Message) -> dict[str, Any]:
+    """Where a saved message stands on its branch: on the wire, the metadata of its end."""
+    return {"parent": str(message.parent_id) if message.parent_id else None, "position": message.position}
+
+
+def _other_blocks(message: Message) -> list[Any]:
+    """Images and files of a user's message, which AG-UI's text events do not carry."""
+    return [
+        {name: value for name, value in block.items() if name != "provider"}
+        for block in message.content
+        if "image" in block or "file" in block
+    ]
+
+
+def _answer(open: Open, message: Message, viewer: Viewer) -> Iterator[Wire]:
+    """A saved answer: what the client has not got yet of it, and its end."""
+    name = str(message.id)
+    if open.message not in (None, name):
+        yield from withdraw(open)
+    parts = list(_parts(message, viewer))
+    for part, kind, tool, text in parts:
+        known, offset = open.parts.pop(part, (None, 0))
+        if known is None:
+            yield from _start(part, kind, tool, name)
+        if text[offset:]:
+            yield _content(part, kind, text[offset:], {"offset": offset, "end": len(text)})
+        yield from _end(part, kind, place(message))
+    for part, (kind, _) in open.parts.items():
+        yield from _end(part, kind)
+    if not parts:
+        yield custom("empty_message", messageId=name, **place(message))  # nothing of it is for this person
+    open.close()
+
+
+def _parts(message: Message, viewer: Viewer) -> Iterator[tuple[str, str, str, str]]:
+    name = str(message.id)
+    reasoning = "".join(b["reasoning"] for b in message.content if isinstance(b.get("reasoning"), str))
+    if reasoning:
+        yield part_id(name, REASONING), REASONING, "", reasoning
+    if text := transcript.text_of(message.content):
+        yield name, TEXT, "", text
+    for index, call in enumerate(transcript.tool_calls(message.content)):
+        if viewer.sees(message.agent, call["name"]):
+            arguments = viewer.arguments(message.agent, call["name"], call["arguments"])
+            yield part_id(name, ARGUMENTS, index), ARGUMENTS, call["name"], json_text(arguments)
+
+
+def json_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def call_name(call: ToolCall) -> str:
+    """The id of a tool call on the wire: the provider's own repeats."""
+    return part_id(str(call.message_id), ARGUMENTS, call.index)
+
+
+def _tool_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    call = told.call
+    if call is None or not viewer.sees(told.event.agent, call.name):
+        return []
+    return [custom("tool_started", toolCallId=call_name(call), id=str(call.pk))]
+
+
+def _result(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    message, call = told.message, told.call
+    if message is None or call is None:
+        return []
+    shown = viewer.sees(told.event.agent, call.name)
+    block = message.content[0]["tool_result"]
+    content = viewer.result(told.event.agent, call.name, block["content"]) if shown else ""
+    metadata = {**place(message), "isError": bool(block.get("is_error")), **({} if shown else {"hidden": True})}
+    result = ag.ToolCallResultEvent(
+        message_id=str(message.id), tool_call_id=call_name(call), content=json_text(content), role="tool",
+        metadata=metadata,
+    )  # fmt: skip
+    return [wire(result)]
+
+
+def approval(call: ToolCall, agent: str, viewer: Viewer) -> dict[str, Any] | None:
+    """An open approval as this person is shown it; None where nothing is."""
+    return viewer.approval(agent, {**approval_view(call), "toolCallId": call_name(call)})
+
+
+def _approval_requested(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    shown = approval(told.call, told.event.agent, viewer) if told.call is not None else None
+    return [] if shown is None else [custom("approval_requested", **shown)]
+
+
+def _approval_decided(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    if told.call is None or not viewer.sees(told.event.agent, told.call.name):
+        return []
+    approved = (told.event.details or {}).get("approved", told.call.approved)
+    return [custom("approval_decided", id=str(told.call.pk), toolCallId=call_name(told.call), approved=approved)]
+
+
+def _fork(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    if told.checkpoint is None:
+        return []
+    tail = told.checkpoint.message_id
+    return [custom("rewound", checkpoint=str(told.checkpoint.pk), messageId=str(tail) if tail else None)]
+
+
+def _error(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    details, run = told.event.details or {}, str(told.event.run_id)
+    code, message = details.get("code", "error"), details.get("error", "")
+    if open.run != run:
+        return [custom("run_failed", runId=run, code=code, message=message)]
+    events = withdraw(open)
+    if details.get("partial"):
+        events.append(custom("partial", runId=run, text=details["partial"]))
+    open.run = None
+    if code == "cancelled":
+        outcome = ag.RunFinishedCancelledOutcome()
+        return [*events, wire(ag.RunFinishedEvent(thread_id=key, run_id=run, outcome=outcome))]
+    return [*events, wire(ag.RunErrorEvent(message=message, code=code))]
+
+
+def _run_complete(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
+    events, open.run = withdraw(open), None
+    outcome = ag.RunFinishedSuccessOutcome()
+    return [*events, wire(ag.RunFinishedEvent(thread_id=key, run_id=str(told.event.run_id), outcome=outcome))]
+
+
+def suspended(open: Open, key: str, run: str, interrupts: list[ag.Interrupt]) -> list[Wire]:
+    """The run waits for people. What this person may answer are interrupts."""
+    open.run = None
+    outcome: Any = ag.RunFinishedSuccessOutcome()
+    if interrupts:
+        outcome = ag.RunFinishedInterruptOutcome(interrupts=interrupts)
+    return [wire(ag.RunFinishedEvent(thread_id=key, run_id=run, outcome=outcome))]
+
+
+_HANDLERS: dict[str, Callable[[Open, Told, str, Viewer], list[Wire]]] = {
+    "run_start": _run_start,
+    "message": _message,
+    "tool_start": _tool_start,
+    "tool_complete": _result,
+    "tool_error": _result,
+    "approval_requested": _approval_requested,
+    "approval_decided": _approval_decided,
+    "checkpoint_fork": _fork,
+    "error": _error,
+    "run_complete": _run_complete,
+}
+_SILENT = frozenset({"agent_start", "agent_complete"})

@@ -1,0 +1,194 @@
+"""The feed as server-sent events: one AG-UI event a ``data``, the last one of a frame with the id."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+
+from criogen_threads import errors, inputs
+from criogen_threads.conf import settings
+from criogen_threads.engine import telling
+from criogen_threads.engine.threads import in_database
+from criogen_threads.streaming import agui
+from criogen_threads.streaming.feed import Feed, Frame, Resync
+from criogen_threads.streaming.visitor import sight, user_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from django.http import HttpRequest
+
+    from criogen_threads.streaming.visitor import Sight
+
+LONGEST_SECONDS = 300.0
+LARGEST_BYTES = 1024 * 1024
+KEEP_ALIVE_SECONDS = 15.0
+OVER = ("idle", "failed")
+
+
+async def events(request: HttpRequest, key: str) -> HttpResponseBase:
+    """The events of a thread, as they happen. Ids are ``<epoch>:<seq>``.
+
+    The stream ends after five minutes or a megabyte, and where nothing is under way any more: a browser comes back
+    with ``Last-Event-ID``, and is answered 204 (which ends it) where there is nothing new to wait for.
+
+    Args:
+        request: ``Last-Event-ID``, or ``?after=<seq>`` of a page that was read before; without either from the
+            beginning.
+        key: The thread's.
+
+    Returns:
+        Problems are 400, 401, 404, and 501 ``asgi_required`` on a WSGI server.
+    """
+    if not isinstance(request, ASGIRequest):
+        return problem(501, errors.AsgiRequiredError())
+    try:
+        key, place = inputs.thread_key(key), _place(request)
+    except errors.CriogenError as error:
+        return problem(400, error)
+    seen = await look(request, key)
+    if not seen.visible:
+        return refusal(seen)
+    feed = Feed(key, await in_database(lambda: seen.viewer))
+    try:
+        moved = await _start(feed, place)
+        if not moved and not feed.behind and await _is_over(feed):
+            feed.leave()
+            return HttpResponse(status=204)
+    except BaseException:
+        feed.leave()
+        raise
+    return stream(_events(feed, request, moved=moved))
+
+
+def stream(pieces: AsyncIterator[str]) -> StreamingHttpResponse:
+    """A response that nothing on the way holds back: GZipMiddleware would."""
+    response = StreamingHttpResponse(pieces, content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache, no-transform"
+    response["Content-Encoding"] = "identity"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def look(request: HttpRequest, key: str) -> Sight:
+    """Who asks, and whether they may see the thread."""
+    return await in_database(sight, await request.auser(), key)
+
+
+def problem(status: int, error: errors.CriogenError) -> HttpResponse:
+    """An answer that says what is wrong, with its code."""
+    body = {"status": status, "code": error.code, "title": type(error).default_message(), "detail": str(error)}
+    details = {"details": error.details} if error.details else {}
+    return JsonResponse({**body, **details}, status=status, content_type="application/problem+json")
+
+
+class NotAuthenticatedError(errors.CriogenError):
+    """Log in first."""
+
+    code = "not_authenticated"
+
+
+def refusal(seen: Sight) -> HttpResponse:
+    """What is not this user's to see does not exist for them."""
+    if seen.user.is_authenticated:
+        return problem(404, errors.ThreadNotFoundError())
+    return problem(401, NotAuthenticatedError())
+
+
+def _place(request: HttpRequest) -> tuple[str | None, int]:
+    """The epoch and the number behind which to begin.
+
+    Raises:
+        InvalidOptionError: ``invalid_option``.
+    """
+    last = request.headers.get("Last-Event-ID")
+    epoch, _, seq = last.rpartition(":") if last else ("", "", request.GET.get("after", "0"))
+    if not (seq.isascii() and seq.isdigit() and len(seq) < 19):
+        raise errors.InvalidOptionError("the place to begin at is '<epoch>:<number>', or ?after=<number>")
+    return epoch or None, int(seq)
+
+
+async def _start(feed: Feed, place: tuple[str | None, int]) -> bool:
+    """Start a feed; True where the client's place is of another thread, so that it begins anew."""
+    try:
+        await feed.start(*place)
+    except Resync:
+        await feed.start(None, 0)
+        return True
+    return False
+
+
+async def _is_over(feed: Feed) -> bool:
+    """Whether nothing is under way, nor waits in line."""
+    standing = feed.standing
+    if standing is None:
+        return True
+    return standing.state in OVER and not await in_database(telling.in_line, standing.thread_id)
+
+
+async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIterator[str]:
+    budget = LARGEST_BYTES
+    deadline, recheck = time.monotonic() + LONGEST_SECONDS, time.monotonic() + settings.RECHECK_SECONDS
+    try:
+        if moved:
+            yield lines(Frame(0, None, [agui.custom("resync", epoch=str(feed.epoch))]), feed)
+        while budget > 0 and time.monotonic() < deadline:
+            feed.changed.clear()
+            frames = await feed.read()
+            for frame in frames:
+                text = lines(frame, feed)
+                budget -= len(text.encode())
+                yield text
+            if frames:
+                continue
+            if not feed.behind and await _is_over(feed):
+                return
+            if time.monotonic() > recheck:
+                recheck = time.monotonic() + settings.RECHECK_SECONDS
+                if not await still_sees(feed, request):
+                    return
+            if not await _changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
+                yield ": still here\n\n"
+    except Resync:
+        yield lines(Frame(None, None, [agui.custom("resync", epoch=None)]), feed)
+    finally:
+        feed.leave()
+
+
+async def _changed(feed: Feed, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(feed.changed.wait(), max(0.0, seconds))
+        return True
+    return False
+
+
+async def still_sees(feed: Feed, request: HttpRequest) -> bool:
+    """Whether the session is still good and the thread still this user's to see: both read afresh."""
+    return await in_database(_still_sees, feed, request)
+
+
+def _still_sees(feed: Feed, request: HttpRequest) -> bool:
+    store = type(request.session)
+    if "_auth_user_id" in request.session:
+        user = user_of(store(request.session.session_key))
+    else:
+        user = feed.viewer.user
+    return sight(user, feed.key).visible
+
+
+def lines(frame: Frame, feed: Feed) -> str:
+    """A frame as server-sent events; a cut never falls inside it, for only the last line has the id."""
+    texts = [f"data: {_json(event)}\n" for event in frame.events or [agui.custom("state", **frame.extra)]]
+    if frame.seq is not None and feed.epoch is not None:
+        texts[-1] += f"id: {feed.epoch}:{frame.seq}\n"
+    return "\n".join(texts) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,11 @@
+"""The AG-UI endpoint; a site includes it beside the API."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from criogen_threads.streaming.endpoint import agui
+
+app_name = "criogen_streaming"
+
+urlpatterns = [path("agui/<str:agent>/", agui, name="agui")]

@@ -1,0 +1,223 @@
+"""The README: every Python snippet runs, in the order of the page, and does what the text around it says.
+
+The first line of a snippet says where it belongs: a module of the shop (snippets of one module add up), the
+settings, or the shell, which sees what the shell's earlier snippets made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import unittest
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.conf import global_settings
+from django.contrib.auth.models import User
+from django.test import RequestFactory, override_settings
+
+from criogen_threads import conf, errors, signals
+from criogen_threads.agents import registry, unregister
+from criogen_threads.checks import check_database, check_settings
+from criogen_threads.testing import in_calling_thread, scripted
+from project.desk import models
+from project.desk.demo import seed
+from project.desk.models import Order
+from tests.processes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.http import HttpRequest
+
+README = (ROOT / "README.md").read_text()
+SNIPPETS = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+MODULES = ["shop/agents.py", "shop/views.py", "shop/signals.py", "shop/tests.py", "shop/test_with_pytest.py"]
+LOOK_UP = [{"tool_call": {"name": "look_up_order", "arguments": {"order": "A-1001"}}}]
+REFUND = [{"tool_call": {"name": "refund", "arguments": {"order": "A-1002", "amount": "10"}}}]
+
+
+def snippets(place: str) -> list[str]:
+    return [code for where, code in SNIPPETS if where == place]
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The shop that the snippets add up to, importable as ``shop``."""
+    package = ModuleType("shop")
+    package.__path__ = []  # a package
+    monkeypatch.setitem(sys.modules, "shop", package)
+    monkeypatch.setitem(sys.modules, "shop.models", models)
+    for place in MODULES:
+        name = place.removesuffix(".py").replace("/", ".")
+        module = ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, module)
+        setattr(package, name.rpartition(".")[2], module)
+        if place == "shop/test_with_pytest.py":
+            vars(module).update(vars(package.tests))  # it has the imports of the tests above it
+        for code in snippets(place):
+            exec(compile(code, f"README.md: {place}", "exec"), vars(module))
+    yield package
+    unregister("support")
+    signals.approval_requested.disconnect(package.signals.tell_staff)
+
+
+@pytest.fixture
+def calling_thread(db: None) -> Iterator[None]:
+    with in_calling_thread():
+        seed()
+        yield
+
+
+def request(user: User, **data: str) -> HttpRequest:
+    made = RequestFactory().post("/", data)
+    made.user = user
+
+    async def auser() -> User:
+        return user
+
+    made.auser = auser
+    return made
+
+
+def content(response: Any) -> dict[str, Any]:
+    return {"http": response.status_code, **json.loads(response.content)}
+
+
+def test_every_python_snippet_is_run_by_this_module() -> None:
+    assert len(SNIPPETS) == README.count("```python") >= 14
+    assert {where for where, _ in SNIPPETS} == {"settings.py", "shell", *MODULES}
+
+
+def test_the_settings_pass_the_checks() -> None:
+    for code in snippets("settings.py"):
+        values: dict[str, Any] = {}
+        exec(code, values)
+        values.pop("__builtins__")
+        if "DATABASES" in values:
+            entry = values["DATABASES"]["default"]
+            assert "sqlite3" not in entry["ENGINE"] or entry["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+            assert entry.get("CONN_MAX_AGE", global_settings.__dict__.get("CONN_MAX_AGE", 0)) == 0
+        with override_settings(CRIOGEN_THREADS=values.get("CRIOGEN_THREADS", {})):
+            assert check_settings() == []
+    assert list(check_database()) == []
+
+
+def test_the_agent_is_registered(shop: ModuleType) -> None:
+    assert registry.get_agent("support") is shop.agents.support
+    assert list(shop.agents.support.tools) == ["look_up_order", "refund"]
+    assert not registry.conflicts()
+
+
+def test_the_shell_snippets(shop: ModuleType, calling_thread: None, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = {
+        "support.run_sync": (LOOK_UP, "It is shipped.", "Hello Ada.", "Your name is Ada."),
+        "rewind_sync": ("Hello once more, Ada.",),
+        "submit_sync": (),
+        "create_event_sync": (LOOK_UP, "It is shipped."),
+    }
+    shell: dict[str, Any] = {}
+    for code in snippets("shell"):
+        words = next(word for word in answers if word in code)
+        with scripted("support", *answers[words]) as model:
+            exec(code, shell)
+        assert len(model.requests) == len(answers.pop(words))
+    assert not answers
+    printed = capsys.readouterr().out
+    assert "Your name is Ada.\n['user', 'assistant', 'user', 'assistant']\n" in printed
+    assert "1 input in_progress\nHello once more, Ada.\n" in printed
+    assert "queued\n" in printed
+    assert re.search(r"AGENT_START - Agent: support\n.*TOOL_START.*TOOL_COMPLETE", printed, re.DOTALL)
+
+
+def test_the_view_and_the_states(shop: ModuleType, calling_thread: None) -> None:
+    ada = User.objects.create_user("ada")
+    with scripted("support", "Hello Ada.", REFUND):
+        assert content(shop.views.ask(request(ada, text="Hello", id="1"))) == {
+            "http": 200, "status": "completed", "text": "Hello Ada.", "pending": [],
+        }  # fmt: skip
+        assert content(shop.views.ask(request(ada, text="Hello", id="1")))["text"] == "Hello Ada."
+        assert content(shop.views.ask(request(ada, text="Bye", id="1")))["code"] == "client_id_conflict"
+        assert content(shop.views.ask(request(ada, text="Refund it")))["status"] == "suspended"
+        again = content(shop.views.ask(request(ada, text="Well?")))
+    assert (again["http"], again["code"]) == (409, "thread_suspended")
+
+
+@in_calling_thread()
+async def test_the_streamed_view(shop: ModuleType, db: None) -> None:
+    ada = await User.objects.acreate(username="ada")
+    with scripted("support", "Hello Ada, in a few pieces."):
+        response = await shop.views.ask_streamed(request(ada, text="Hello"))
+        assert b"".join([piece async for piece in response]).decode() == "Hello Ada, in a few pieces."
+        response = await shop.views.ask_streamed(request(ada, text=" "))
+        assert b"the message is empty" in b"".join([piece async for piece in response])
+
+
+def test_the_approvals_view_and_the_signal(
+    shop: ModuleType, calling_thread: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    ada, boss = User.objects.create_user("ada"), User.objects.create_superuser("boss")
+    key = f"user-{ada.pk}"
+    with scripted("support", REFUND, "Done."):
+        shop.views.ask(request(ada, text="Refund it"))
+        asking = RequestFactory().get("/")
+        asking.user = boss
+        [call] = content(shop.views.approvals(asking, key))["waiting"]
+        wrong = request(boss, call=call["id"], answer="yes", digest="0" * 64)
+        assert content(shop.views.approvals(wrong, key))["code"] == "resume_invalid"
+        right = request(boss, call=call["id"], answer="yes", digest=call["digest"])
+        assert content(shop.views.approvals(right, key))["text"] == "Done."
+    assert Order.objects.get(number="A-1002").refunded == 10
+    assert caplog.messages == [f"refund waits for an approval in the conversation {key}"]
+
+
+@pytest.mark.django_db
+def test_the_tests_of_the_site(shop: ModuleType) -> None:
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(shop.tests.SupportTests)
+    result = unittest.TestResult()
+    suite.run(result)
+    assert (result.testsRun, result.failures, result.errors) == (3, [], [])
+
+
+def test_the_pytest_test_of_the_site(shop: ModuleType, db: None) -> None:
+    assert not asyncio.iscoroutinefunction(shop.test_with_pytest.test_the_desk_says_hello)
+    shop.test_with_pytest.test_the_desk_says_hello(db)
+
+
+def test_the_codes_and_settings_that_it_names_exist() -> None:
+    codes = {cls.code for cls in errors.CriogenError.__subclasses__()}
+    states = README.partition("## The states of a conversation")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`([a-z]+_[a-z_]+)`", states)) - {"on_busy", "client_id"} - {"criogen_recover"} <= codes
+    running = README.partition("## Running it for real")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`([A-Z]+_[A-Z_]+)`", running)) - {"CONN_MAX_AGE"} <= conf.KEYS
+
+
+def test_the_files_and_sections_that_it_points_to_exist() -> None:
+    for path in re.findall(r"`((?:criogen_threads|project)/[\w./]*)`", README):
+        assert (ROOT / path).exists(), path
+    anchors = {line[3:].lower().replace(" ", "-") for line in README.splitlines() if line.startswith("## ")}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", README)) <= anchors
+
+
+def test_the_events_table_is_complete(shop: ModuleType, calling_thread: None) -> None:
+    table = README.partition("| event | `details`")[2].partition("\n\n")[0]
+    rows = {event: cells for event, *cells in re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", table, re.MULTILINE)}
+    broken = [{"tool_call": {"name": "look_up_order", "arguments": {"order": "none"}}}]
+    chat = shop.agents.support.thread("t")
+    with scripted("support", LOOK_UP, broken, REFUND, "Done.", RuntimeError("gone")):
+        chat.send_sync("Everything, please")
+        chat.approve_sync()
+        with pytest.raises(errors.ModelFailedError):
+            chat.send_sync("And more")
+    chat.rewind_sync(chat.history_sync()[-1]["id"])
+    events = chat.get_events_sync()
+    by_id = {event["id"]: event for event in events}
+    assert {event["type"] for event in events} == set(rows)
+    for event in events:
+        details, below = rows[event["type"]]
+        assert {f"`{name}`" for name in event["details"]} <= set(re.findall(r"`\w+`", details)), event
+        parent = by_id[event["parent_id"]]["type"] if event["parent_id"] else "nothing"
+        assert parent in below, event
