@@ -35,7 +35,7 @@ def budgets(turns: int) -> list[Budget]:
     always = [
         Budget("saves / floor, start", 2.5),
         Budget("saves / floor, end", 2.5),
-        Budget("growth of saves", 1.15),
+        Budget("growth of saves / the floor's", 1.15),
         Budget("read, µs a message", 15),
         Budget("history(20), ms", 5),
         Budget("statements, plain turn", 18),
@@ -65,11 +65,14 @@ def of_turns(taken: dict[str, list[Taken]]) -> Figures:
             put(figures, f"saves, {what}, p95 ms", name, p95(saves))
         for what, part in (("start", start), ("end", end)):
             put(figures, f"whole turn, {what}, median ms", name, median(turn.whole * 1000 for turn in part))
-        put(figures, "saves, end, processor ms here", name, median(turn.work * 1000 for turn in end))
+        for what, part in (("start", start), ("end", end)):
+            put(figures, f"saves, {what}, processor ms here", name, median(turn.work * 1000 for turn in part))
         put(figures, "reading in a turn, end, median ms", name, median(turn.reads * 1000 for turn in end))
         put(figures, "growth of saves", name, _ratio(end, start, "saves"))
         put(figures, "growth of a turn", name, _ratio(end, start, "whole"))
         put(figures, "commits a turn", name, max(turn.commits for turn in turns[1:]))
+    growth = figures["growth of saves"]
+    put(figures, "growth of saves / the floor's", OURS, growth[OURS] / growth[FLOOR])
     for what, part in (("start", slice(EDGE)), ("end", slice(-EDGE, None))):
         for floor in (FLOOR, PIPED):
             for name in taken.keys() - {floor}:

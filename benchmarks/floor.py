@@ -76,9 +76,10 @@ FREED = (
 )
 CONVERSATION = (
     "WITH RECURSIVE branch(pk, parent, depth) AS (SELECT id, parent_id, 1 FROM criogen_threads_message"
-    " WHERE id = %s UNION ALL SELECT row.id, row.parent_id, depth + 1 FROM branch JOIN criogen_threads_message"
-    " row ON row.id = branch.parent) SELECT row.id, row.role, row.content, row.run_id, row.position,"
-    " row.created_at FROM branch JOIN criogen_threads_message row ON row.id = branch.pk ORDER BY depth DESC"
+    " WHERE id = %s UNION ALL SELECT parent, (SELECT parent_id FROM criogen_threads_message WHERE id = parent),"
+    " depth + 1 FROM branch WHERE parent IS NOT NULL) SELECT row.id, row.role, row.content, row.run_id,"
+    " row.position, row.created_at FROM branch JOIN criogen_threads_message row ON row.id = branch.pk"
+    " ORDER BY depth DESC"
 )
 HISTORY = (
     "WITH RECURSIVE branch AS (SELECT *, 1 AS depth FROM criogen_threads_checkpoint WHERE id = %s UNION ALL"
@@ -120,10 +121,11 @@ class Page:
 class Floor:
     """Plain psycopg on one connection that is never given back."""
 
-    def __init__(self, name: str, address: str, *, piped: bool) -> None:
+    def __init__(self, name: str, address: str, prepare_threshold: int | None, *, piped: bool) -> None:
         self.name = name
         self.piped = piped
         self.connection: psycopg.Connection[Any] = psycopg.connect(address, autocommit=True)
+        self.connection.prepare_threshold = prepare_threshold
         self.thread, self.worker = new_id(), new_id()
         self.tail: UUID | None = None
         self.position = self.number = 0

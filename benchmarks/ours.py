@@ -13,16 +13,17 @@ from django.db.backends.signals import connection_created
 
 from benchmarks.contestant import Taken
 from criogen_threads.agents import Agent, tool
-from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.backends.base import ModelAnswer, ModelBackend, Usage
 from criogen_threads.engine import lease, loop, threads
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal.statements import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from contextlib import AbstractContextManager
 
     from benchmarks.workload import Spoken
+    from criogen_threads.backends.base import Delta, ModelRequest
 
 
 class Stopwatch:
@@ -99,6 +100,16 @@ class Stopwatch:
         return lap
 
 
+class Script(ModelBackend):
+    """A model that takes no time: it answers in one piece, and counts nothing."""
+
+    def __init__(self, respond: Callable[[Any], list[dict[str, Any]]]) -> None:
+        self.respond = respond
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelAnswer]:
+        yield ModelAnswer(self.respond(request.messages), Usage(1000, 100))
+
+
 class Ours:
     """One thread, one agent with one tool, a model that answers from the script."""
 
@@ -114,14 +125,15 @@ class Ours:
             assert self.spoken is not None
             return {**self.spoken.result, "order": order, "lines": [*self.spoken.result["lines"], note][:4]}
 
-        self.agent = Agent("bench", model=ScriptedModel(self._respond, chunk=1000), tools=[lookup])
+        self.agent = Agent("bench", model=Script(self._respond), tools=[lookup])
         self.thread = self.agent.thread("bench")
 
-    def _respond(self, messages: Any, _tools: Any) -> Any:
+    def _respond(self, messages: Any) -> list[dict[str, Any]]:
         assert self.spoken is not None
         if self.tools and messages[-1]["role"] == "user":
-            return [{"tool_call": {"name": "lookup", "arguments": self.spoken.arguments}}]
-        return self.spoken.answer
+            call = {"id": f"call-{len(messages)}", "name": "lookup", "arguments": self.spoken.arguments}
+            return [{"tool_call": call}]
+        return [{"text": self.spoken.answer}]
 
     async def turn(self, spoken: Spoken) -> Taken:
         self.spoken = spoken

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from benchmarks.workload import Spoken
 
 TIMES = 15  # of each reading
+BLOCK = 5  # turns that one takes before the next has its go
+PREPARE_AFTER = 5  # psycopg's own default; Django's is never, for poolers that cannot
+FLAGS = ("durable", "unprepared", "no_langgraph")
 DATABASES = {made.OURS: "ours", made.FLOOR: "floor", made.PIPED: "piped", made.FULL: "full", made.DELTA: "delta"}
 
 
@@ -67,6 +70,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a budget is missed")
     parser.add_argument("--durable", action="store_true", help="the own server waits for its disk")
+    parser.add_argument(
+        "--unprepared", action="store_true", help="no prepared statements, neither ours nor the floor's"
+    )
     parser.add_argument("--no-langgraph", action="store_true", help="leave LangGraph out, which takes the longest")
     return parser.parse_args()
 
@@ -75,6 +81,7 @@ def _about(options: argparse.Namespace) -> dict[str, Any]:
     size = sum(each.characters for each in conversation(options.turns))
     about = {"turns": options.turns, "kB of text": round(size / 1000), "runs": options.runs}
     about["durable"] = "yes" if options.durable else "no"
+    about["prepared"] = "no" if options.unprepared else "yes"
     for package in ("django", "psycopg", "langgraph", "langgraph-checkpoint-postgres"):
         with suppress(PackageNotFoundError):
             about[package] = version(package)
@@ -86,7 +93,7 @@ def _run_apart(options: argparse.Namespace) -> Figures:
     with TemporaryDirectory() as folder:
         file = Path(folder, "run.json")
         command = [sys.executable, __file__, "--runs=1", f"--turns={options.turns}", f"--json={file}"]
-        flags = [*["--durable"] * options.durable, *["--no-langgraph"] * options.no_langgraph]
+        flags = [f"--{name.replace('_', '-')}" for name in FLAGS if getattr(options, name)]
         subprocess.run([*command, *flags], check=True, stdout=subprocess.DEVNULL)
         figures: Figures = json.loads(file.read_text())["figures"]
         return figures
@@ -94,9 +101,10 @@ def _run_apart(options: argparse.Namespace) -> Figures:
 
 def _run(options: argparse.Namespace) -> Figures:
     spoken = conversation(options.turns)
+    threshold = None if options.unprepared else PREPARE_AFTER
     with server(durable=options.durable) as databases:
-        _set_django_up(databases)
-        contestants = _contestants(databases, peers=not options.no_langgraph)
+        _set_django_up(databases, threshold)
+        contestants = _contestants(databases, threshold, peers=not options.no_langgraph)
         try:
             return asyncio.run(_measure(contestants, databases, spoken))
         finally:
@@ -104,7 +112,7 @@ def _run(options: argparse.Namespace) -> Figures:
                 contestant.close()
 
 
-def _set_django_up(databases: Databases) -> None:
+def _set_django_up(databases: Databases, threshold: int | None) -> None:
     """A small site on a database of its own, which then is the floor's template."""
     import django
     from django.conf import settings
@@ -116,6 +124,7 @@ def _set_django_up(databases: Databases) -> None:
     databases.make("ours")
     apps = ["django.contrib.contenttypes", "django.contrib.auth", "criogen_threads"]
     entry = {**database(databases.url), "NAME": databases.full_name("ours")}
+    entry["OPTIONS"]["prepare_threshold"] = threshold
     settings.configure(INSTALLED_APPS=apps, DATABASES={"default": entry}, USE_TZ=True, SECRET_KEY="benchmark")
     django.setup()
     call_command("migrate", verbosity=0)
@@ -123,13 +132,13 @@ def _set_django_up(databases: Databases) -> None:
     connection.close_pool()  # type: ignore[attr-defined]  # a template must have no visitors
 
 
-def _contestants(databases: Databases, *, peers: bool) -> list[Contestant]:
+def _contestants(databases: Databases, threshold: int | None, *, peers: bool) -> list[Contestant]:
     from benchmarks.floor import Floor
     from benchmarks.ours import Ours
 
     found: list[Contestant] = [
-        Floor(made.FLOOR, databases.make("floor", "ours"), piped=False),
-        Floor(made.PIPED, databases.make("piped", "ours"), piped=True),
+        Floor(made.FLOOR, databases.make("floor", "ours"), threshold, piped=False),
+        Floor(made.PIPED, databases.make("piped", "ours"), threshold, piped=True),
         Ours(made.OURS),
     ]
     with suppress(ModuleNotFoundError):
@@ -143,6 +152,8 @@ def _contestants(databases: Databases, *, peers: bool) -> list[Contestant]:
 
 
 async def _measure(contestants: list[Contestant], databases: Databases, spoken: list[Spoken]) -> Figures:
+    gc.collect()
+    gc.freeze()  # nobody pays for what the others have imported
     figures = made.of_turns(await _take_turns(contestants, spoken))
     rows: dict[str, dict[str, int]] = {}
     for contestant in contestants:
@@ -160,14 +171,13 @@ async def _measure(contestants: list[Contestant], databases: Databases, spoken: 
 
 
 async def _take_turns(contestants: list[Contestant], spoken: list[Spoken]) -> dict[str, list[Taken]]:
-    """Each turn by everybody, each time in another order."""
+    """Each few turns by everybody, each time in another order."""
     taken: dict[str, list[Taken]] = {contestant.name: [] for contestant in contestants}
-    for number, each in enumerate(spoken):
-        first = number % len(contestants)
+    for at in range(0, len(spoken), BLOCK):
+        first = at // BLOCK % len(contestants)
         for contestant in contestants[first:] + contestants[:first]:
-            taken[contestant.name].append(await contestant.turn(each))
-        if number % 20 == 0:
             gc.collect()  # nobody pays for what another left behind
+            taken[contestant.name] += [await contestant.turn(each) for each in spoken[at : at + BLOCK]]
     return taken
 
 

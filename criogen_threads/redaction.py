@@ -195,5 +195,5 @@ def _named(view: View, tool: str, agent: str, to: Audience) -> View | None:
         hidden: View = {part: None for part in _TOOL_DETAILS if part in view}
         return {**view, **hidden, "hidden": True}
     secrets = to.secrets(agent, tool)
-    parts = {part: masked(view[part], secrets) for part in ("arguments", "edited_arguments") if part in view}
+    parts: View = {part: masked(view[part], secrets) for part in ("arguments", "edited_arguments") if part in view}
     return {**view, **parts}

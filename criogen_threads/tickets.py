@@ -7,6 +7,7 @@ it creates the thread. Without a ticket the server chooses the key, so that nobo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.core import signing
@@ -49,7 +50,7 @@ def read(request: HttpRequest, ticket: Any) -> Ticket:
         TicketInvalidError: ``ticket_invalid``.
     """
     try:
-        key, agent, bearer = signing.loads(str(ticket), salt=SALT, max_age=settings.TICKET_SECONDS)
+        key, agent, bearer = signing.loads(str(ticket), salt=SALT, max_age=timedelta(seconds=settings.TICKET_SECONDS))
     except (signing.BadSignature, ValueError, TypeError):
         raise TicketInvalidError from None
     if bearer != _bearer(request):

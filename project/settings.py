@@ -34,6 +34,8 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
     "criogen_threads",
     "project.desk",
 ]
@@ -104,3 +106,5 @@ DESK_MODEL = os.environ.get("CRIOGEN_MODEL") or next(
 DESK_DELAY = float(os.environ.get("DESK_DELAY") or 0)
 
 CRIOGEN_THREADS: dict[str, object] = {}
+
+SPECTACULAR_SETTINGS = {"TITLE": "criogen_threads", "VERSION": "0.1.0"}

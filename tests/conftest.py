@@ -117,8 +117,21 @@ def private_postgres() -> Iterator[PostgreSQL]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def keeps_rows() -> Iterator[None]:
+    """Have the tests of this module leave their rows: it empties the database itself, when it is done."""
+    _kept.append(True)
+    yield
+    _kept.pop()
+
+
+_kept: list[bool] = []
+
+
 def _fixture_teardown(case: TransactionTestCase) -> None:
     stop_worker()
+    if _kept:
+        return
     for alias in case._databases_names(include_mirrors=False):  # type: ignore[attr-defined]
         flush(connections[alias])
 

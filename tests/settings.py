@@ -20,6 +20,8 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "rest_framework",
+    "drf_spectacular",
     "criogen_threads",
     "project.desk",
 ]
@@ -45,6 +47,7 @@ TEMPLATES = [
     }
 ]
 ROOT_URLCONF = "project.urls"
+ASGI_APPLICATION = "project.asgi.application"
 DATABASES = {"default": database(os.environ.get("DATABASE_URL") or "sqlite:///tests.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DESK_MODEL = "scripted"  # whatever keys are in the environment

@@ -128,9 +128,7 @@ async def test_a_receiver_sees_the_rows_that_the_signal_speaks_of() -> None:
     assert seen == [("completed", "idle", None)]
 
 
-async def test_nothing_is_told_of_a_write_that_was_rolled_back(
-    heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_told_of_a_write_that_was_rolled_back(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = an_agent("hello").thread("one")
     await chat.send("a")
     target = (await chat.history())[-1]["id"]

@@ -58,7 +58,7 @@ def default_schema() -> Any:
 
 
 def describe(
-    answers: Mapping[int, Any], *, request: Any = None, parameters: tuple[str, ...] = (), name: str = "", key: str = ""
+    answers: Mapping[int, Any], *, request: Any = None, parameters: tuple[str, ...] = (), name: str = ""
 ) -> Callable[[V], V]:
     """Say what a method of a view takes and gives.
 
@@ -67,31 +67,28 @@ def describe(
         request: The serializer of the body.
         parameters: Names of PARAMETERS.
         name: The operation's id.
-        key: "uuid" where ``id`` in the path is one.
     """
     if not AVAILABLE:
         return lambda method: method
-    given = [_parameter(each) for each in parameters]
-    if key:
-        given.append(spectacular.OpenApiParameter("id", _types("uuid"), spectacular.OpenApiParameter.PATH))
-    return spectacular.extend_schema(
+    extend = spectacular.extend_schema(
         operation_id=name or None,
         request=request,
-        parameters=given,
-        responses={**{status: shape for status, shape in answers.items()}, **_errors()},
+        parameters=[_parameter(each) for each in parameters],
+        responses={**answers, **_errors()},
     )
+
+    def decorate(method: Any) -> Any:
+        method.kwargs = {"schema": AutoSchema}  # what it extends; else that would be the site's default
+        return extend(method)
+
+    return decorate
 
 
 def _parameter(name: str) -> Any:
     kind, description = PARAMETERS[name]
-    where = spectacular.OpenApiParameter.HEADER if "-" in name else spectacular.OpenApiParameter.QUERY
-    return spectacular.OpenApiParameter(name, kind, where, description=description)
-
-
-def _types(name: str) -> Any:
-    from drf_spectacular.types import OpenApiTypes
-
-    return getattr(OpenApiTypes, name.upper())
+    return spectacular.OpenApiParameter(
+        name, kind, "header" if name == "Idempotency-Key" else "query", description=description
+    )
 
 
 def _errors() -> dict[Any, Any]:

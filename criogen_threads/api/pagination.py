@@ -53,7 +53,7 @@ def page(request: Request, results: list[Any], **cursor: Any) -> dict[str, Any]:
     [(name, value)] = cursor.items()
     if value is None:
         return {"results": results, "next": None}
-    query = {key: each for key, each in request.query_params.items() if key != name}
+    query = {key: str(each) for key, each in request.query_params.items()}
     address = f"{request.build_absolute_uri(request.path)}?{urlencode({**query, name: str(value)})}"
     return {"results": results, "next": address}
 

@@ -90,12 +90,10 @@ def _of_the_package(error: errors.CriogenError) -> Response:
 
 
 def _of_the_framework(error: exceptions.APIException) -> Response:
-    code = str(error.default_code)
-    details: dict[str, Any] = {}
-    detail = error.detail
+    code, detail, details = str(error.default_code), str(error.detail), {}
     if isinstance(error, exceptions.ValidationError):
         code, detail, details = "invalid_option", "The request does not fit.", {"errors": error.detail}
-    response = _response(error.status_code, code, str(detail), details, getattr(error, "wait", None))
+    response = _response(error.status_code, code, detail, details, getattr(error, "wait", None))
     if challenge := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = challenge
     return response

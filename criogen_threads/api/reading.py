@@ -13,7 +13,7 @@ from criogen_threads.conf import settings
 from criogen_threads.errors import MessageTooLargeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import IO
 
     from rest_framework.renderers import BaseRenderer
@@ -31,7 +31,10 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,  # noqa: ARG002
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
         """The object.
 
@@ -60,12 +63,16 @@ def _refuse(constant: str) -> Any:
 class OnlyJSON(BaseContentNegotiation):
     """There is one parser and one renderer: whatever a client says that it accepts, it is given JSON."""
 
-    def select_parser(self, request: Request, parsers: Sequence[Any]) -> Any:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         """The parser, unless the client says that it sends something else."""
         kind = str(request.content_type or "").partition(";")[0].strip().lower()
-        return parsers[0] if kind in ("application/json", "") else None
+        return next(iter(parsers)) if kind in ("application/json", "") else None
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+        self,
+        request: Request,  # noqa: ARG002
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,  # noqa: ARG002
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type

@@ -56,7 +56,7 @@ def release() -> None:
 @contextmanager
 def place(wanted: float) -> Iterator[float]:
     """Seconds that this request may wait: what it wants, or 0 where ``WAITING_REQUESTS`` wait already."""
-    global _waiting  # noqa: PLW0603 (one count a process)
+    global _waiting
     with _counting:
         granted = wanted > 0 and _waiting < settings.WAITING_REQUESTS
         _waiting += granted

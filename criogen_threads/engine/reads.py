@@ -79,6 +79,27 @@ def is_due(key: str) -> bool:
     return Thread.objects.using(database()).due().filter(key=key).exists()
 
 
+def is_held(thread_id: UUID) -> bool:
+    """Whether a living process works on the thread."""
+    return Thread.objects.using(database()).held().filter(pk=thread_id).exists()
+
+
+def rests(run_id: UUID | str) -> bool:
+    """Whether a run has ended, waits for a person, is gone, or has lost its process; else somebody sees to it."""
+    found = rest(run_id)
+    if found is None:
+        return True
+    row, thread, held = found
+    match row.status:
+        case Run.Status.QUEUED:
+            return False
+        case Run.Status.IN_PROGRESS:
+            return not held and row.waiter is None  # an accepted retry is about to be taken up
+        case Run.Status.REQUIRES_ACTION:
+            return thread.pending > 0
+    return True
+
+
 def run(key: str, run_id: UUID) -> dict[str, Any] | None:
     found = Run.objects.using(database()).filter(thread__key=key, pk=run_id).first()
     return None if found is None else _run_view(found)
@@ -104,6 +125,12 @@ def events(key: str, **filters: Any) -> list[dict[str, Any]]:
     """Events in order, all filters and-ed."""
     found = Event.objects.using(database()).filter(thread__key=key, **filters)
     return _event_views(list(found.order_by("seq")))
+
+
+def events_after(thread_id: UUID, seq: int, limit: int, **filters: Any) -> list[dict[str, Any]]:
+    """At most ``limit`` events after a number, in order, all filters and-ed."""
+    found = Event.objects.using(database()).filter(thread=thread_id, seq__gt=seq, **filters)
+    return _event_views(list(found.order_by("seq")[:limit]))
 
 
 def _event_views(found: list[Event]) -> list[dict[str, Any]]:
@@ -142,7 +169,7 @@ def statistics(key: str) -> dict[str, Any]:
     }
 
 
-def rest(run_id: UUID) -> tuple[Run, Thread, bool] | None:
+def rest(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
     """A run with its thread, and whether a living process holds that; None when the run is gone."""
     found = Run.objects.using(database()).filter(pk=run_id).select_related("thread").first()
     if found is None:

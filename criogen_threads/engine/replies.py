@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import transcript
 from criogen_threads.engine.views import approval_view, message_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from criogen_threads.models import Message, Run, ToolCall
 
@@ -31,10 +32,10 @@ class Reply:
 
 
 def make_reply(
-    run: Run, status: str, usage: dict[str, Any], messages: Iterable[Message], calls: Iterable[ToolCall]
+    run: Run, status: str, usage: dict[str, Any], messages: Sequence[Message], calls: Iterable[ToolCall]
 ) -> Reply:
-    """A reply from the rows of a run."""
-    own = [message for message in messages if message.run_id == run.id]
+    """A reply from the rows of a run, whose messages are the last ones of the conversation."""
+    own = list(takewhile(lambda message: message.run_id == run.id, reversed(messages)))[::-1]
     text = next((transcript.text_of(m.content) for m in reversed(own) if m.role == "assistant"), "")
     pending = [approval_view(call) for call in calls if call.run_id == run.id and call.status == "awaiting_approval"]
     return Reply(text, status, str(run.id), [message_view(m) for m in own], usage, pending)

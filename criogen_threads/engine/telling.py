@@ -70,7 +70,7 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """"idle", "running", "interrupted" (its process died), "suspended" (people are waited for) or "failed"."""
+        """ "idle", "running", "interrupted" (its process died), "suspended" (people are waited for) or "failed"."""
         if self.status == Thread.Status.RUNNING and not self.held:
             return "interrupted"
         if self.status == Thread.Status.SUSPENDED and not self.pending:
@@ -105,3 +105,9 @@ def in_line(thread_id: UUID) -> list[dict[str, Any]]:
     """The queued runs of a thread, first in line first."""
     queued = Run.objects.using(database()).filter(thread=thread_id, status=Run.Status.QUEUED)
     return [run_view(run) for run in queued.order_by("-urgent", "number")]
+
+
+def run_of_client(key: str, client_id: str) -> UUID | None:
+    """The run that a client began under this id of its own."""
+    runs = Run.objects.using(database()).filter(thread__key=key, client_id=client_id)
+    return runs.values_list("pk", flat=True).first()

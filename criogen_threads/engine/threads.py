@@ -18,6 +18,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from criogen_threads.conf import settings
+from criogen_threads.engine.journal.writing import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,10 +97,11 @@ tool_pool = DaemonPool("criogen-tool", lambda: settings.TOOL_THREADS)
 async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a read or a save in the database pool, and wait for its end whatever happens to the caller.
 
+    It is repeated while the database is away; a save, which repeats itself, knows whether it was written.
     A cancelled caller gets its cancellation after the function has ended: a thread cannot be stopped, and
     what it saved must be known.
     """
-    return await _finished(_submit(database_pool, lambda: function(*args, **kwargs)))
+    return await _finished(_submit(database_pool, lambda: patiently(lambda: function(*args, **kwargs))))
 
 
 async def in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 class ThreadQuerySet(models.QuerySet["Thread"]):
     """Threads by the states that people ask for."""
 
+    @staticmethod
+    def holding() -> models.Exists:
+        """Whether a living process works on it: to filter by, and to annotate with."""
+        return models.Exists(Worker.objects.alive().filter(pk=models.OuterRef("holder")))
+
     def held(self) -> ThreadQuerySet:
         """A living process works on it."""
-        return self.filter(models.Exists(Worker.objects.alive().filter(pk=models.OuterRef("holder"))))
+        return self.filter(self.holding())
 
     def interrupted(self) -> ThreadQuerySet:
         """Its run is unfinished, and the process that ran it is gone. Derived, never stored."""

@@ -268,16 +268,24 @@ def _error(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # n
     if details.get("partial"):
         events.append(custom("partial", runId=run, text=details["partial"]))
     open.run = None
-    if code == "cancelled":
-        outcome = ag.RunFinishedCancelledOutcome()
-        return [*events, wire(ag.RunFinishedEvent(thread_id=key, run_id=run, outcome=outcome))]
-    return [*events, wire(ag.RunErrorEvent(message=message, code=code))]
+    return [*events, failed(key, run, code, message)]
 
 
 def _run_complete(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
     events, open.run = withdraw(open), None
-    outcome = ag.RunFinishedSuccessOutcome()
-    return [*events, wire(ag.RunFinishedEvent(thread_id=key, run_id=str(told.event.run_id), outcome=outcome))]
+    return [*events, finished(key, str(told.event.run_id))]
+
+
+def finished(key: str, run: str) -> Wire:
+    """A run ended well."""
+    return wire(ag.RunFinishedEvent(thread_id=key, run_id=run, outcome=ag.RunFinishedSuccessOutcome()))
+
+
+def failed(key: str, run: str, code: str, message: str) -> Wire:
+    """A run ended otherwise: it was cancelled, or failed."""
+    if code == "cancelled":
+        return wire(ag.RunFinishedEvent(thread_id=key, run_id=run, outcome=ag.RunFinishedCancelledOutcome()))
+    return wire(ag.RunErrorEvent(message=message, code=code))
 
 
 def suspended(open: Open, key: str, run: str, interrupts: list[ag.Interrupt]) -> list[Wire]:

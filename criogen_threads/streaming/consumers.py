@@ -41,7 +41,7 @@ COMMANDS_AT_ONCE = 8
 UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, SILENT, TOO_LARGE, INTERNAL = 4401, 4403, 4404, 4408, 1009, 1011
 
 
-class ThreadConsumer(AsyncConsumer):
+class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no types
     """``/ws/threads/{key}/``."""
 
     channel_layer_alias = "criogen-threads-uses-none"

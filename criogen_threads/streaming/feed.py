@@ -151,8 +151,7 @@ class Feed:
             raise Resync
         told = await self._told()
         if told:
-            frames = [await self._saved(each) for each in told]
-            return [frame for frame in frames if frame is not None]
+            return [frame for each in told if (frame := await self._saved(each)) is not None]
         if self.behind or not self.watched.settled:
             return []
         frames = self._withdrawn() or self._live()

@@ -246,9 +246,7 @@ class Relay:
             logger.warning("A group of the channel layer could not be left", exc_info=True)
 
 
-def _read(
-    key: str, epoch: Any, loaded: int, message_id: str | None
-) -> tuple[Standing | None, list[Told], bool]:
+def _read(key: str, epoch: Any, loaded: int, message_id: str | None) -> tuple[Standing | None, list[Told], bool]:
     """One visit: where the thread stands, the events since, and whether this message is saved."""
     standing = telling.standings([key]).get(key)
     if standing is None:

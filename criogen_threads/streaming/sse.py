@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth import SESSION_KEY
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 
@@ -153,7 +154,7 @@ async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIter
                 recheck = time.monotonic() + settings.RECHECK_SECONDS
                 if not await still_sees(feed, request):
                     return
-            if not await _changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
+            if not await changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
                 yield ": still here\n\n"
     except Resync:
         yield lines(Frame(None, None, [agui.custom("resync", epoch=None)]), feed)
@@ -161,7 +162,8 @@ async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIter
         feed.leave()
 
 
-async def _changed(feed: Feed, seconds: float) -> bool:
+async def changed(feed: Feed, seconds: float) -> bool:
+    """Wait until there may be something new; False when there was not."""
     with suppress(TimeoutError):
         await asyncio.wait_for(feed.changed.wait(), max(0.0, seconds))
         return True
@@ -174,21 +176,20 @@ async def still_sees(feed: Feed, request: HttpRequest) -> bool:
 
 
 def _still_sees(feed: Feed, request: HttpRequest) -> bool:
-    store = type(request.session)
-    if "_auth_user_id" in request.session:
-        user = user_of(store(request.session.session_key))
-    else:
-        user = feed.viewer.user
+    user = feed.viewer.user
+    if SESSION_KEY in request.session:
+        user = user_of(type(request.session)(request.session.session_key))
     return sight(user, feed.key).visible
 
 
 def lines(frame: Frame, feed: Feed) -> str:
     """A frame as server-sent events; a cut never falls inside it, for only the last line has the id."""
-    texts = [f"data: {_json(event)}\n" for event in frame.events or [agui.custom("state", **frame.extra)]]
+    texts = [f"data: {as_json(event)}\n" for event in frame.events or [agui.custom("state", **frame.extra)]]
     if frame.seq is not None and feed.epoch is not None:
         texts[-1] += f"id: {feed.epoch}:{frame.seq}\n"
     return "\n".join(texts) + "\n"
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """Compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

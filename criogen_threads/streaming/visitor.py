@@ -64,11 +64,11 @@ class Visitor:
         if "*" in named or self.origin in named:
             return True
         try:
-            return urlsplit(self.origin).netloc == self._host() != ""
+            return bool(urlsplit(self.origin).netloc == self._host())
         except (DisallowedHost, ValueError):
             return False
 
-    def _host(self) -> str:
+    def _host(self) -> Any:
         request = HttpRequest()
         request.META = {
             "HTTP_HOST": self._headers.get("host", ""),

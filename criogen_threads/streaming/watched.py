@@ -6,12 +6,13 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.engine.telling import Standing, Told
 from criogen_threads.streaming.parts import OpenMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
+
+    from criogen_threads.engine.telling import Standing, Told
 
 RECENT = 200
 """Events that are kept for cursors which are at most so far behind; the others read the database."""

@@ -13,8 +13,8 @@ from criogen_threads.engine.journal import posts
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.threads import in_database
 from criogen_threads.policy import get_policy
-from criogen_threads.threads.base import Base
 from criogen_threads.redaction import restored
+from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking, refuse_open_transaction
 
 if TYPE_CHECKING:

@@ -60,10 +60,10 @@ def test_p10_p14_8_processes_25_sends_each_are_200_turns_one_after_the_other(led
 
 
 def test_p14_wait_reject_and_interrupt_mixed_over_processes(ledger: Ledger) -> None:
-    with crowd(*(("mixed", ledger.path, "one", f"p{n}", 12) for n in range(5))) as children:
+    with crowd(*(("mixed", ledger.path, "one", f"p{n}", 12) for n in range(4))) as children:
         begin(*children)
         said = outcomes(children)
-    assert len(said) == 60
+    assert len(said) == 48
     codes = {text: outcome[0] if len(outcome) > 1 else "reply" for text, outcome in said.items()}
     assert set(codes.values()) <= {"reply", "cancelled", "thread_busy"}
     assert {text.rpartition("-")[2] for text, code in codes.items() if code == "thread_busy"} <= {"reject"}
@@ -80,7 +80,7 @@ def test_p14_wait_reject_and_interrupt_mixed_over_processes(ledger: Ledger) -> N
 
 
 async def test_waiters_that_were_killed_are_passed_over(ledger: Ledger) -> None:
-    names = ["dead1", "dead2", "alive1", "dead3", "alive2"]
+    names = ["dead1", "alive1", "dead2", "alive2"]
     gate = Gate()
     chat = an_agent(model=gated(gate, "go on")).thread("one")
     with crowd(*(("turns", ledger.path, "one", name, 1) for name in names)) as children:
@@ -101,5 +101,5 @@ async def test_waiters_that_were_killed_are_passed_over(ledger: Ledger) -> None:
     assert said == {f"{name}-0": (f"echo: {name}-0",) for name in ("alive1", "alive2")}
     assert one_at_a_time(ledger.lines) == ["alive1-0", "alive2-0"]
     thread = await in_db(rests, "one")
-    assert await in_db(starts, thread) == [1, 4, 6]  # what the dead wanted to say is not stored
+    assert await in_db(starts, thread) == [1, 3, 5]  # what the dead wanted to say is not stored
     assert await in_db(Run.objects.count) == 3

@@ -10,7 +10,6 @@ import datetime
 import json
 import sys
 import time
-import uuid
 from typing import Any
 
 
@@ -27,10 +26,9 @@ def turn_the_clock(seconds: float) -> None:
     time.time_ns = lambda: int((real_time() + seconds) * 1e9)
     datetime.datetime = Shifted  # type: ignore[misc]
 
-    import uuid_utils
     from uuid_utils import compat
 
-    compat.uuid7 = lambda: uuid.UUID(int=uuid_utils.uuid7(int(time.time())).int)
+    compat.uuid7 = lambda made=compat.uuid7: made(nanoseconds=time.time_ns())
 
 
 def serve(key: str, folder: str) -> None:

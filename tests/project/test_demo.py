@@ -71,6 +71,15 @@ def test_p34_the_commands_show_the_history_and_go_back_in_it(database: Path) -> 
     assert "/rewind N" in messages
 
 
+def test_p35_going_back_behind_a_refund_is_done_by_staff_and_can_be_undone(database: Path) -> None:
+    done = demo.script(database, "refund 10 euros of A-1002", "y", "/rewind 1", "/retry", "n", "/messages")
+    assert done.returncode == 0, done.stderr
+    assert "demo-staff goes back, since the visitor may not" in done.stdout
+    assert "were refunded" not in done.stdout.partition("you: /retry")[2]
+    [left] = re.findall(r"(/rewind [0-9a-f-]{36}) undoes that", done.stdout)
+    assert "✓ refund" in demo.script(database, left, "/messages").stdout.partition("/messages")[2]
+
+
 def test_a_conversation_goes_on_where_it_stopped_and_new_begins_anew(database: Path) -> None:
     demo.script(database, "Hello")
     assert "you: Hello" in demo.script(database, "/messages").stdout

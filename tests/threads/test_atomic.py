@@ -9,8 +9,13 @@ from django.contrib.auth import get_user_model
 from django.db import IntegrityError, connection, transaction
 
 from criogen_threads.agents import ToolContext, ToolError, tool
-from criogen_threads.engine.journal import saves
+from criogen_threads.backends.base import ModelAnswer
+from criogen_threads.engine import lease as leases
+from criogen_threads.engine.journal import saves, turns
+from criogen_threads.engine.journal.atomic import atomic_result
+from criogen_threads.engine.planning import Planner
 from criogen_threads.engine.transcript import TOOL_FAILED
+from criogen_threads.ids import new_id
 from criogen_threads.models import Message, Thread, ToolCall
 from project.desk.models import CallBack, Order
 from tests.support import an_agent, call, die, in_db, refused, results
@@ -60,9 +65,15 @@ async def test_an_atomic_tool_s_writes_and_result_are_there_together() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "told"),
-    [("tool_error", "the line is busy"), ("accident", TOOL_FAILED), ("exit", TOOL_FAILED), ("not_json", "not text or JSON"),
-     ("rollback", TOOL_FAILED), ("deferred", TOOL_FAILED)],
-)  # fmt: skip
+    [
+        ("tool_error", "the line is busy"),
+        ("accident", TOOL_FAILED),
+        ("exit", TOOL_FAILED),
+        ("not_json", "not text or JSON"),
+        ("rollback", TOOL_FAILED),
+        ("deferred", TOOL_FAILED),
+    ],
+)
 async def test_an_atomic_tool_that_fails_leaves_none_of_its_writes(outcome: str, told: str) -> None:
     reply = await _chat(call("book", phone="1", outcome=outcome)).send("a")
     assert reply.text == "done"
@@ -140,13 +151,6 @@ async def test_an_atomic_call_is_never_marked_running_and_a_crash_leaves_nothing
 
 def _interrupted(chat: Any) -> None:
     """Run a turn up to its atomic tool by hand, so that an interrupt hits no event loop."""
-    from criogen_threads.backends.base import ModelAnswer
-    from criogen_threads.engine import lease as leases
-    from criogen_threads.engine.journal import turns
-    from criogen_threads.engine.journal.atomic import atomic_result
-    from criogen_threads.engine.planning import Planner
-    from criogen_threads.ids import new_id
-
     turn = turns.Turn(chat.id, chat.agent.name, [{"text": "a"}])
     lease = turns.begin(turn, leases.current().ensure())
     assert isinstance(lease, turns.takes.Lease)

@@ -208,9 +208,7 @@ async def test_b15_an_unknown_event_gives_an_empty_text() -> None:
 
 async def test_events_are_numbered_without_gaps_by_everybody_who_writes_them() -> None:
     chat = _chat("one", "two", "three")
-    await asyncio.gather(
-        *(chat.send(f"turn {n}") for n in range(3)), return_exceptions=False
-    )
+    await asyncio.gather(*(chat.send(f"turn {n}") for n in range(3)), return_exceptions=False)
     await asyncio.gather(*(chat.create_event("note", {"n": n}) for n in range(5)))
     seqs = [event["seq"] for event in await chat.get_events()]
     assert seqs == list(range(1, len(seqs) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -105,11 +106,7 @@ async def test_f33_order_is_by_version_whatever_the_clock_said() -> None:
     await chat.send("a")
     await chat.send("b")
     first = (await chat.history())[-1]
-    from datetime import UTC, datetime
-
-    await in_db(
-        lambda: Checkpoint.objects.filter(pk=first["id"]).update(created_at=datetime(2100, 1, 1, tzinfo=UTC))
-    )
+    await in_db(lambda: Checkpoint.objects.filter(pk=first["id"]).update(created_at=datetime(2100, 1, 1, tzinfo=UTC)))
     assert [checkpoint["version"] for checkpoint in await chat.history()] == [4, 3, 2, 1]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
-from tests.support import Gate, an_agent, call, is_valid, refused, results
+from criogen_threads.models import Thread
+from tests.support import Gate, an_agent, call, in_db, is_valid, refused, results
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,8 +118,5 @@ async def test_usage_adds_up_over_requests_and_on_the_thread() -> None:
     first, second = await chat.send("a"), await chat.send("b")
     assert (first.usage["requests"], second.usage["requests"]) == (2, 1)
     assert [run["usage"] for run in await chat.runs()] == [first.usage, second.usage]
-    from criogen_threads.models import Thread
-    from tests.support import in_db
-
     spent = sum(usage[name] for usage in (first.usage, second.usage) for name in ("input_tokens", "output_tokens"))
     assert (await in_db(Thread.objects.get)).tokens == spent

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.agents import ToolContext, tool
+from criogen_threads.engine import lease
+from criogen_threads.engine.journal import turns
 from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.policy import Policy
 from tests.support import an_agent, call, in_db, refused
@@ -237,8 +239,5 @@ async def test_of_two_users_who_create_one_key_the_second_finds_nothing() -> Non
     agent = an_agent("one", "two")
     turn = await agent.thread("one", actor=bob)._turn("b", None, None, None, {})  # bob looks: it is not there yet
     await agent.thread("one", actor=ann).send("a")
-    from criogen_threads.engine import lease
-    from criogen_threads.engine.journal import turns
-
     with refused("thread_not_found"):
         await in_db(lambda: turns.begin(turn, lease.current().ensure()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ class Watched:
 
         @tool
         def look(context: ToolContext) -> str:
-            self.tool_saw.append(dict(context.state))
+            self.tool_saw.append(deepcopy(dict(context.state)))
             if "deep" in context.state:
                 context.state["deep"]["changed"] = True
             with pytest.raises(TypeError):

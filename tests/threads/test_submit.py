@@ -9,10 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from criogen_threads.agents import tool
+from criogen_threads.agents import tool, unregister
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine import dispatch
+from criogen_threads.engine import dispatch, lease
+from criogen_threads.engine.dispatch import in_process
 from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.models import Run, Thread
 from tests.support import Gate, an_agent, call, die, gated, in_db, refused, texts
 
@@ -133,8 +135,6 @@ async def test_a_submitted_run_can_be_cancelled_in_line_and_under_way() -> None:
 
 
 async def test_an_agent_that_is_not_registered_is_agent_not_found_and_the_thread_stays_readable() -> None:
-    from criogen_threads.agents import unregister
-
     chat = an_agent("one").thread("one")
     await chat.send("a")
     unregister("helper")
@@ -147,8 +147,6 @@ async def test_a_queued_run_of_a_dead_worker_is_found_and_dispatched_again(nobod
     chat = an_agent("one").thread("one")
     run_id = await chat.submit("a")
     await die()
-    from criogen_threads.engine import lease
-
     worker = await in_db(lambda: lease.current().ensure())
     assert [str(found) for found in await in_db(lines.forsaken, worker)] == [run_id]
     await dispatch.execute(UUID(run_id))
@@ -192,3 +190,21 @@ def test_submit_sync() -> None:
             break
         threading.Event().wait(0.005)
     assert texts(chat.messages_sync()) == ["user: a", "assistant: one"]
+
+
+async def test_the_dispatcher_looks_for_what_nobody_executes(monkeypatch: pytest.MonkeyPatch, nobody: Nobody) -> None:
+    @tool(approval="staff")
+    def refund() -> str:
+        return "refunded"
+
+    agent = an_agent([call("refund")], "done", tools=[refund])
+    queued, due = agent.thread("queued"), agent.thread("due")
+    [pending] = (await due.send("a")).pending
+    await in_db(due.record, {pending["id"]: Decision(approve=True)})  # answered, and never taken up
+    run_id = await queued.submit("b")
+    monkeypatch.setattr(in_process, "lines", lines)
+    monkeypatch.setattr(in_process, "SCAN_SECONDS", 0.01)
+    looking = asyncio.create_task(in_process.InProcess()._scan())
+    await _ended(due, pending["run_id"])
+    await _ended(queued, run_id, "requires_action")
+    looking.cancel()

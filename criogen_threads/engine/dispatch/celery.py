@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery import shared_task
+from celery import shared_task  # type: ignore[import-untyped, unused-ignore]
 
 from criogen_threads.engine.dispatch.base import Dispatcher
 from criogen_threads.engine.dispatch.jobs import STAYS, work
@@ -33,7 +33,7 @@ class Celery(Dispatcher):
 
 
 # Acknowledged late: handed to another worker when this one dies before it has begun, and a no-op after.
-@shared_task(name="criogen_threads.run_job", acks_late=True, ignore_result=True)  # type: ignore[misc, unused-ignore]
+@shared_task(name="criogen_threads.run_job", acks_late=True, ignore_result=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
 def run_job(what: str, name: str) -> None:
     """Run what was handed over to its end."""
     work(Celery(), what, name)

@@ -11,6 +11,7 @@ from criogen_threads.engine.journal.leaving import expire_approvals
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
 from criogen_threads.engine.journal.saves import append_failure
 from criogen_threads.engine.journal.writing import write
+from criogen_threads.ids import new_id
 from criogen_threads.models import Event, Run, Thread, ToolCall
 from criogen_threads.signals import approval_decided, run_finished
 
@@ -204,6 +205,37 @@ def create_event(
     event = pen.event(kind, run, parent=parent, agent=agent, details=details)
     pen.write()
     return event
+
+
+@write
+def create(session: Session, key: str, agent: str, owner_id: Any, columns: Mapping[str, Any]) -> bool:
+    """Make a thread in which nothing was said yet.
+
+    Args:
+        columns: Its title and its metadata, where they are given.
+
+    Returns:
+        False where this owner has it already; nothing is changed then.
+
+    Raises:
+        ThreadNotFoundError: ``thread_not_found``: another user has it; to this one it does not exist.
+        InvalidStateError: ``invalid_state``: they cannot be stored.
+    """
+    _check_columns(columns)
+    thread = Thread(id=new_id(), key=key, agent=agent, owner_id=owner_id, **columns)
+    session.insert([thread], ignore_conflicts=True)
+    locked = lock_key(session, key)
+    if locked is None or locked.owner_id != owner_id:
+        raise errors.ThreadNotFoundError
+    return locked.id == thread.pk
+
+
+def _check_columns(columns: Mapping[str, Any]) -> None:
+    for name, value in columns.items():
+        try:
+            payload.check(value, name)
+        except payload.NotStorable as problem:
+            raise errors.InvalidStateError(str(problem)) from None
 
 
 @write

@@ -175,7 +175,11 @@ def delete(session: Session, key: str) -> bool | None:
     Returns:
         True if it existed, False if not, None while a process holds it.
     """
+    before = session.outbox  # of an attempt whose COMMIT got no answer
     locked = lock_key(session, key)
+    if before and (locked is None or locked.id != before[0][1]["thread_id"]):
+        session.outbox = before
+        return True  # it had succeeded: what stands there now is another conversation
     if locked is None:
         return False
     if locked.held:

@@ -153,6 +153,7 @@ class Session:
         self.connection = connection
         self.alias = connection.alias
         self.proof: tuple[type[Model], Any] | None = earlier.proof if earlier else None
+        self.earlier_proof = self.proof  # what this attempt inserts says nothing about the one before
         self.outbox: list[tuple[Signal, dict[str, Any]]] = earlier.outbox if earlier else []
         self.written: list[Any] = earlier.written if earlier else []
         self.cursors: list[CursorWrapper] = []
@@ -169,7 +170,7 @@ class Session:
         Raises:
             AlreadyWritten: It did.
         """
-        if self.repeats and self._proven():
+        if self.repeats and self._exists(self.earlier_proof):
             raise AlreadyWritten
         self.outbox = []
         self.written = []
@@ -177,16 +178,16 @@ class Session:
     def took_effect(self) -> bool:
         """Whether this transaction was committed although leaving it raised: a hook of on_commit may fail."""
         connection = self.connection
-        return self.finished and connection.is_usable() and not connection.in_atomic_block and self._proven()
+        return self.finished and connection.is_usable() and not connection.in_atomic_block and self._exists(self.proof)
 
     def lost(self, error: BaseException) -> bool:
         """Whether this error ended the transaction; another database of the site may have raised it."""
         return getattr(error.__cause__, "sqlstate", None) is not None or not self.connection.is_usable()
 
-    def _proven(self) -> bool:
-        if self.proof is None:
+    def _exists(self, proof: tuple[type[Model], Any] | None) -> bool:
+        if proof is None:
             return False
-        model, pk = self.proof
+        model, pk = proof
         return model._base_manager.using(self.alias).filter(pk=pk).exists()
 
     def tell(self, signal: Signal, **facts: Any) -> None:
@@ -211,7 +212,7 @@ class Session:
                 self._execute(statement.text, statement.values(self.connection, binds), cursor=number)
                 for number, statement in enumerate(statements)
             ]
-            return [statement.read(cursor.fetchall()) for cursor, statement in zip(cursors, statements, strict=True)]
+        return [statement.read(cursor.fetchall()) for cursor, statement in zip(cursors, statements, strict=True)]
 
     def row(self, select: Select, **binds: Any) -> Any:
         """The first row, or None."""

@@ -90,10 +90,10 @@ def start_queued(session: Session, run_id: UUID, checkpoint_id: UUID, worker: UU
         RunNotFoundError: ``run_not_found``: it is not in line any more.
         ThreadInterruptedError, ThreadSuspendedError: Somebody has to see to the thread first.
     """
-    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
-    thread_id = queued.values_list("thread", flat=True).first()
+    stored = Run.objects.using(session.alias).filter(pk=run_id)
+    thread_id = stored.values_list("thread", flat=True).first()  # whatever it has become: this may be a repetition
     locked = lock(session, thread_id) if thread_id else None
-    run = queued.first()
+    run = stored.filter(status=Run.Status.QUEUED).first()
     if run is None or locked is None:
         raise errors.RunNotFoundError
     lines.purge(session, locked.id, but=run_id)

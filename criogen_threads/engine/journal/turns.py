@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
-from criogen_threads.engine.journal import lines, limits, takes
+from criogen_threads.engine.journal import limits, lines, takes
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id

@@ -20,8 +20,9 @@ def _lease_end() -> Any:
 
 
 def register(worker: UUID, host: str, pid: int) -> None:
-    """A process begins to run turns."""
-    Worker.objects.using(database()).create(pk=worker, host=host[:255], pid=pid, expires_at=_lease_end())
+    """A process begins to run turns. Said twice, where the first answer was lost, it is the same."""
+    values = {"host": host[:255], "pid": pid, "expires_at": _lease_end()}
+    Worker.objects.using(database()).update_or_create(pk=worker, defaults=values)
 
 
 def renew(worker: UUID) -> bool:

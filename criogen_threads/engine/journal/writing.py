@@ -28,7 +28,7 @@ MOST_CONFLICTS = 5
 _CONNECTION_CLASSES = ("08", "53", "57")  # connection lost, no resources, server stopping
 _CONFLICT_CLASS = "40"  # deadlock, serialization failure
 _CANCELLED = "57014"
-_IDLE_TOO_LONG = "25P03"
+_PAUSED_TOO_LONG = ("25P03", "25P04")  # an idle transaction, and one that took too long
 
 
 def write(function: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
@@ -69,6 +69,23 @@ def write(function: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
     return writing
 
 
+def patiently(function: Callable[[], T]) -> T:
+    """Do what may be done twice, such as reading: repeated while the database is away, like a write.
+
+    Raises:
+        DatabaseUnavailableError: ``database_unavailable``.
+    """
+    patience = Patience()
+    while True:
+        try:
+            return function()
+        except Exception as error:
+            if settings.IN_CALLING_THREAD or not is_passing(error):
+                raise
+            connections[database()].close()
+            patience.wait(error)
+
+
 class Patience:
     """How long a write is repeated: for a time while the database is away, a few times after a conflict."""
 
@@ -103,7 +120,7 @@ def is_passing(error: BaseException) -> bool:
     state = _sqlstate(error)
     if state is None:
         return connections[database()].vendor != "sqlite" or "locked" in str(error)
-    return is_conflict(error) or state == _IDLE_TOO_LONG or (state[:2] in _CONNECTION_CLASSES and state != _CANCELLED)
+    return is_conflict(error) or state in _PAUSED_TOO_LONG or (state[:2] in _CONNECTION_CLASSES and state != _CANCELLED)
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from criogen_threads.errors import CheckpointNotFoundError
+from criogen_threads.errors import CheckpointNotFoundError, PermissionDeniedError
 from project.desk.talk.screen import arguments_line, as_plain
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HELP = {
     "/history": gettext_lazy("the checkpoints of this conversation, newest first"),
-    "/rewind N": gettext_lazy("go on from checkpoint N (or its id); nothing is lost"),
+    "/rewind N": gettext_lazy("go on from checkpoint N (or an id)"),
     "/retry": gettext_lazy("continue a turn that was stopped, cut off or failed"),
     "/messages": gettext_lazy("everything that was said"),
     "/help": gettext_lazy("this list"),
@@ -38,8 +38,9 @@ class UnknownCommand(Exception):
 class Commands:
     """What each of them does."""
 
-    def __init__(self, visitor: ThreadHandle, turns: Turns, screen: Screen) -> None:
+    def __init__(self, visitor: ThreadHandle, staff: ThreadHandle, turns: Turns, screen: Screen) -> None:
         self.visitor = visitor
+        self.staff = staff
         self.turns = turns
         self.screen = screen
 
@@ -80,13 +81,28 @@ class Commands:
             self.screen.line(f"{facts} {words.at(row)}".rstrip())
 
     def rewind(self, where: str) -> None:
-        head = self.visitor.rewind_sync(self._checkpoint(where))
+        target = self._checkpoint(where)
+        left = self.visitor.history_sync(1)
+        head = self._rewind(target)
         self.screen.quiet(
-            _("The conversation goes on from checkpoint %(old)s, which is now also %(new)s.")
-            % {"old": where, "new": head["version"]}
+            _("The conversation goes on from checkpoint %(old)s, now also %(new)s. /rewind %(left)s undoes that.")
+            % {"old": where, "new": head["version"], "left": left[0]["id"]}
         )
         if head["status"] in ("in_progress", "failed"):
             self.screen.quiet(_("It stands in the middle of a turn: /retry continues it; or say something else."))
+
+    def _rewind(self, checkpoint: str) -> dict[str, Any]:
+        """As the visitor; behind calls that changed something only staff may go back."""
+        try:
+            return self.visitor.rewind_sync(checkpoint)
+        except PermissionDeniedError as refused:
+            head = self.staff.rewind_sync(checkpoint)
+            tools = ", ".join(refused.details.get("tools", []))
+            self.screen.quiet(
+                _("%(who)s goes back, since the visitor may not: what these tools did stays done: %(tools)s.")
+                % {"who": self.staff.actor, "tools": tools}
+            )
+            return head
 
     def _checkpoint(self, where: str) -> str:
         """The id that a person means: a number of the history, or the id itself."""

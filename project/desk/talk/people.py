@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 
 VISITOR = "demo-visitor"
 STAFF = "demo-staff"
-PERMISSIONS = ["decide_toolcall", "view_transcript"]
+PERMISSIONS = ["decide_toolcall", "rewind_thread", "view_transcript"]
 
 
 def visitor() -> User:
@@ -16,7 +16,7 @@ def visitor() -> User:
 
 
 def staff() -> User:
-    """Who answers approvals: may read every conversation and decide, and nothing else."""
+    """Who answers approvals: may read every conversation, decide and rewind, and nothing else."""
     user = _user(STAFF, is_staff=True)
     permissions = Permission.objects.filter(content_type__app_label="criogen_threads", codename__in=PERMISSIONS)
     user.user_permissions.add(*permissions)

@@ -50,7 +50,7 @@ class Talk:
         self.lines = lines
         self.screen = screen
         self.turns = Turns(self.handle, screen)
-        self.commands = Commands(self.handle, self.turns, screen)
+        self.commands = Commands(self.handle, self.judges["staff"], self.turns, screen)
         self._pending: dict[str, Any] | None = None
 
     def run(self) -> bool:

@@ -1,0 +1,84 @@
+"""A PostgreSQL of these tests' own, which they may break, as the database of the package."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import connection, connections
+
+from project.database import database
+from tests.flush import flush, stop_worker
+from tests.services import PostgreSQL
+from tests.support import forget_agents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_django import DjangoDbBlocker
+    from pytest_django.fixtures import SettingsWrapper
+
+ALIAS = "breakable"
+
+
+class Router:
+    """Everything goes to the database that may break."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        return ALIAS
+
+    db_for_write = db_for_read
+
+
+class Breakable(PostgreSQL):
+    """A server whose connections can be ended."""
+
+    def terminate(self) -> None:
+        """End every connection but that of this call, as an administrator or a failover does."""
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        with psycopg.connect(f"host={self.folder} user=postgres dbname=postgres", autocommit=True) as own:
+            own.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {others}")
+
+
+@pytest.fixture(scope="module")
+def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
+    with Breakable() as server, django_db_blocker.unblock():
+        entry = database(server.url)
+        entry["OPTIONS"]["pool"] |= {"timeout": 0.3, "reconnect_timeout": 0.1}
+        connections.settings[ALIAS] = connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS]
+        call_command("migrate", database=ALIAS, verbosity=0)
+        try:
+            yield server
+        finally:
+            _forget_connections()
+            del connections.settings[ALIAS]
+
+
+@pytest.fixture
+def server(
+    one_server: Breakable, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Breakable]:
+    """The server, running and empty."""
+    if connection.vendor == "sqlite":
+        pytest.skip("a file does not go away")
+    with django_db_blocker.unblock():
+        settings.DATABASE_ROUTERS = [Router()]
+        settings.CRIOGEN_THREADS = {"DATABASE_RETRY_SECONDS": 10, "HEARTBEAT_SECONDS": 1, "MODEL_BACKOFF": 0.01}
+        stop_worker()
+        yield one_server
+        one_server.start()
+        stop_worker()
+        forget_agents()
+        connections[ALIAS].close()
+        flush(connections[ALIAS])
+        connections[ALIAS].close()
+
+
+def _forget_connections() -> None:
+    with suppress(AttributeError):
+        connections[ALIAS].close()
+        connections[ALIAS].close_pool()  # type: ignore[attr-defined]
+        del connections[ALIAS]

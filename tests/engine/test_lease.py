@@ -1,0 +1,217 @@
+"""Who holds a thread: taking it, losing it, letting it go. One worker after the other, by hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.db import connection, connections
+from django.db.models.functions import Now
+
+from criogen_threads import errors
+from criogen_threads.backends.base import ModelAnswer, Usage
+from criogen_threads.engine.journal import pen, saves, takes, turns, workers
+from criogen_threads.engine.journal.turns import Turn
+from criogen_threads.engine.journal.writing import write
+from criogen_threads.ids import new_id
+from criogen_threads.models import Run, Thread, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.engine.journal.takes import Lease
+
+pytestmark = pytest.mark.django_db(transaction=True)
+postgres_only = pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no row locks")
+
+KEY = "user-1"
+
+
+def a_worker() -> UUID:
+    worker = new_id()
+    workers.register(worker, "host", 1)
+    return worker
+
+
+def dies(worker: UUID) -> None:
+    Worker.objects.filter(pk=worker).update(expires_at=Now())
+
+
+def lives(worker: UUID, seconds: float) -> None:
+    Worker.objects.filter(pk=worker).update(expires_at=Now() + timedelta(seconds=seconds))
+
+
+def begin(worker: UUID, on_busy: str = "wait") -> Any:
+    return turns.begin(Turn(KEY, "helper", [{"text": "Hello"}], on_busy=on_busy), worker)
+
+
+def take_over(worker: UUID) -> Lease:
+    lease = takes.retry(KEY, worker, run_id=new_id())
+    assert lease is not None
+    return lease
+
+
+class Other(threading.Thread):
+    """Another process, as far as the database can tell: a thread with a connection of its own."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.work = work
+        self.result: Any = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self.work()
+        except Exception as error:
+            self.result = error
+        finally:
+            connections.close_all()
+
+    def ended(self) -> Any:
+        self.join(20)
+        assert not self.is_alive()
+        return self.result
+
+
+def until_somebody_waits_for_a_lock() -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            if cursor.fetchone() != (0,):
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits")
+
+
+@postgres_only
+@pytest.mark.parametrize("how", ["renewed", "new"])
+def test_a_live_holder_never_looks_free_after_a_lock_wait(how: str) -> None:
+    """While a call waited for the row, the holder beat on, or another took the thread: what it read before is old."""
+    old = a_worker()
+    lease = begin(old)
+    if how == "new":
+        saves.finish(lease, new_id())
+        taker = new_id()
+    lives(old, 0.5)
+
+    @write
+    def hold_the_row(session: Session) -> Other:
+        locked = pen.lock(session, lease.thread_id)
+        assert locked is not None
+        other = Other(lambda: begin(a_worker(), on_busy="reject"))
+        until_somebody_waits_for_a_lock()
+        if how == "new":
+            Other(lambda: workers.register(taker, "host", 2)).ended()
+            session.update(Thread, lease.thread_id, holder=taker, status="running", fence=locked.fence + 1)
+        else:
+            Other(lambda: workers.renew(old)).ended()
+            time.sleep(0.5)
+        return other
+
+    other = hold_the_row()
+    assert isinstance(other.ended(), errors.ThreadBusyError)
+
+
+def test_f12_every_save_under_an_old_fence_is_refused() -> None:
+    """Another worker took over, or the same one again: the old lease writes nothing."""
+    first, second = a_worker(), a_worker()
+    lease = begin(first)
+    dies(first)
+    newer = take_over(second)
+    dies(second)
+    lives(first, 60)
+    newest = take_over(first)
+    assert (lease.fence, newer.fence, newest.fence) == (1, 2, 3)
+    before = Thread.objects.values().get()
+    for late in (lease, newer):
+        for save in all_saves(late):
+            with pytest.raises(errors.LeaseLostError):
+                save()
+    assert Thread.objects.values().get() == before
+    saves.finish(newest, new_id())
+    assert Run.objects.get().status == Run.Status.COMPLETED
+
+
+def all_saves(lease: Lease) -> list[Callable[[], Any]]:
+    """Every way to write under a lease."""
+    answer = ModelAnswer([{"text": "late"}], Usage())
+    return [
+        lambda: saves.answer(lease, answer, [], {}, finishes=True, message_id=new_id(), checkpoint_id=new_id()),
+        lambda: saves.plan(lease, []),
+        lambda: saves.begin_calls(lease, []),
+        lambda: saves.results(lease, [], new_id()),
+        lambda: saves.suspend(lease, new_id()),
+        lambda: saves.finish(lease, new_id()),
+        lambda: saves.fail(lease, errors.ModelFailedError(), new_id()),
+    ]
+
+
+def test_f06_only_the_holder_of_the_fence_lets_go() -> None:
+    """A stale owner releases neither the new owner's thread nor, under its old fence, its own."""
+    first, second = a_worker(), a_worker()
+    lease = begin(first)
+    dies(first)
+    newer = take_over(second)
+    assert saves.release(lease.thread_id, first, lease.fence) is False
+    assert saves.release(lease.thread_id, first, newer.fence) is False
+    assert saves.release(lease.thread_id, second, lease.fence) is False
+    assert Thread.objects.get().holder == second
+    assert saves.release(lease.thread_id, second, newer.fence) is True
+    assert Thread.objects.interrupted().exists()  # type: ignore[attr-defined]
+
+
+def test_f12_a_deleted_thread_cannot_be_written_any_more() -> None:
+    worker = a_worker()
+    lease = begin(worker)
+    Thread.objects.all()._raw_delete("default")  # type: ignore[attr-defined]
+    for save in all_saves(lease):
+        with pytest.raises(errors.LeaseLostError):
+            save()
+
+
+@postgres_only
+@pytest.mark.parametrize("where", ["between statements", "inside a pipeline", "after a pipeline"])
+def test_a_process_that_stops_below_the_lock_does_not_keep_it(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends its transaction, wherever in a save it stands."""
+    lease = begin(a_worker())
+    monkeypatch.setattr(pen, "LOCKED_FOR", "500ms")
+    stopped, go_on = threading.Event(), threading.Event()
+
+    @write
+    def save(session: Session) -> None:
+        saves.hold(session, lease)
+        if where == "between statements":
+            Run.objects.using(session.alias).exists()
+        if where != "inside a pipeline":
+            stopped.set()
+            go_on.wait(20)
+        with session.pipelined():
+            session.update(Thread, lease.thread_id, version=99)
+            stopped.set()
+            go_on.wait(20)
+
+    other = Other(save)
+    try:
+        assert stopped.wait(10)
+        saves.finish(lease, new_id())
+    finally:
+        go_on.set()
+    assert isinstance(other.ended(), errors.LeaseLostError)
+    assert Thread.objects.get().version == 2
+
+
+def test_a_dead_worker_is_not_brought_back_by_a_late_beat() -> None:
+    worker = a_worker()
+    assert workers.renew(worker) is True
+    dies(worker)
+    assert workers.renew(worker) is False
+    assert not Worker.objects.alive().exists()  # type: ignore[attr-defined]

@@ -1,0 +1,20 @@
+"""Settings of the web processes that tests start: the suite's, with a channel layer where one is named."""
+
+import json
+import os
+
+from tests.settings import *  # noqa: F403
+
+ROOT_URLCONF = "tests.streaming.site"
+ASGI_APPLICATION = "tests.streaming.site.application"
+MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *MIDDLEWARE]  # noqa: F405
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.streaming"]  # noqa: F405  (its agents)
+CRIOGEN_THREADS = json.loads(os.environ.get("CRIOGEN_TEST_SETTINGS", "{}"))
+
+if "CRIOGEN_TEST_LAYER" in os.environ:
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "tests.streaming.layers.LossyLayer",
+            "CONFIG": {"hosts": [os.environ["CRIOGEN_TEST_LAYER"]]},
+        }
+    }

@@ -1,0 +1,86 @@
+"""What a model that fails leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from criogen_threads.backends.base import ModelError
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.models import Thread
+from tests.support import Gate, an_agent, in_db, refused, texts
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_p17_a_failed_model_is_saved_as_failed() -> None:
+    chat = an_agent(ModelError("no such key", passing=False)).thread("one")
+    with refused("model_failed") as caught:
+        await chat.send("a")
+    assert "no such key" in str(caught.value)
+    head = (await chat.history())[0]
+    assert (head["status"], head["source"]) == ("failed", "failure")
+    run = await chat.get_current_run()
+    assert run is not None
+    assert (run["status"], run["error_code"]) == ("failed", "model_failed")
+    assert (await in_db(Thread.objects.get)).status == "failed"
+
+
+async def test_a_passing_failure_of_the_model_is_asked_again_and_the_half_answer_is_void() -> None:
+    tries: list[int] = []
+
+    class Cut(ScriptedModel):
+        async def stream(self, request: Any) -> Any:
+            tries.append(1)
+            async for piece in super().stream(request):
+                yield piece
+                if len(tries) == 1:
+                    raise ModelError("cut", passing=True)
+
+    model = Cut(lambda messages, tools: "a whole answer, in several pieces")
+    chat = an_agent(model=model).thread("one")
+    events = [event async for event in chat.stream("a")]
+    assert len(tries) == 2
+    void = next(event["message_id"] for event in events if event["type"] == "discarded")
+    kept = [e["text"] for e in events if e["type"] == "text_delta" and e["message_id"] != void]
+    assert "".join(kept) == "a whole answer, in several pieces" == events[-1]["reply"].text
+
+
+async def test_b10_the_model_raises_and_everybody_is_told() -> None:
+    def respond(messages: Any, tools: Any) -> str:
+        raise RuntimeError("a bug in the backend")
+
+    chat = an_agent(model=ScriptedModel(respond)).thread("one")
+    with refused("model_failed"):
+        await chat.send("a")
+    run = (await chat.runs())[0]
+    assert run["status"] == "failed"
+    assert "a bug in the backend" in run["last_error"]
+    [event] = await chat.get_events(type="error")
+    assert event["details"] == {"code": "model_failed", "error": run["last_error"]}
+    assert event["run_id"] == run["id"]
+
+
+async def test_the_text_of_a_stopped_answer_is_kept_in_the_event_and_never_given_to_the_model() -> None:
+    class Stuck(ScriptedModel):
+        async def stream(self, request: Any) -> Any:
+            self.requests = [*getattr(self, "requests", []), request]
+            async for piece in super().stream(request):
+                yield piece
+                if len(self.requests) == 1:
+                    await gate.wait()
+
+    gate = Gate()
+    model = Stuck(lambda messages, tools: "0123456789", chunk=4)
+    chat = an_agent(model=model).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    await chat.cancel()
+    with refused("cancelled"):
+        await task
+    [event] = await chat.get_events(type="error")
+    assert event["details"]["partial"] == "0123"
+    await chat.send("b")
+    assert texts(model.requests[-1].messages) == ["user: a", "user: b"]
