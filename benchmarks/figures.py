@@ -58,31 +58,32 @@ def of_turns(taken: dict[str, list[Taken]]) -> Figures:
     """Figures of the turns: milliseconds, ratios and counts."""
     figures: Figures = {}
     for name, turns in taken.items():
-        start, end = turns[:EDGE], turns[-EDGE:]
-        for what, part in (("start", start), ("end", end)):
-            saves = [turn.saves * 1000 for turn in part]
-            put(figures, f"saves, {what}, median ms", name, median(saves))
-            put(figures, f"saves, {what}, p95 ms", name, p95(saves))
-        for what, part in (("start", start), ("end", end)):
-            put(figures, f"whole turn, {what}, median ms", name, median(turn.whole * 1000 for turn in part))
-        for what, part in (("start", start), ("end", end)):
-            put(figures, f"saves, {what}, processor ms here", name, median(turn.work * 1000 for turn in part))
-        put(figures, "reading in a turn, end, median ms", name, median(turn.reads * 1000 for turn in end))
-        put(figures, "growth of saves", name, _ratio(end, start, "saves"))
-        put(figures, "growth of a turn", name, _ratio(end, start, "whole"))
-        put(figures, "commits a turn", name, max(turn.commits for turn in turns[1:]))
+        _own_figures(figures, name, turns)
     growth = figures["growth of saves"]
     put(figures, "growth of saves / the floor's", OURS, growth[OURS] / growth[FLOOR])
-    for what, part in (("start", slice(EDGE)), ("end", slice(-EDGE, None))):
-        for floor in (FLOOR, PIPED):
+    for floor in (FLOOR, PIPED):
+        for what, part in (("start", slice(EDGE)), ("end", slice(-EDGE, None))):
             for name in taken.keys() - {floor}:
-                ratio = _ratio(taken[name][part], taken[floor][part], "saves")
-                put(figures, f"saves / {floor}, {what}", name, ratio)
-    for what in ("saves", "whole"):
-        if peers := [taken[peer] for peer in PEERS if peer in taken]:
-            label = f"{'turn' if what == 'whole' else what} / best LangGraph, worst 20 turns"
-            put(figures, label, OURS, _worst(taken[OURS], peers, what))
+                put(figures, f"saves / {floor}, {what}", name, _ratio(taken[name][part], taken[floor][part], "saves"))
+    if peers := [taken[peer] for peer in PEERS if peer in taken]:
+        put(figures, "saves / best LangGraph, worst 20 turns", OURS, _worst(taken[OURS], peers, "saves"))
+        put(figures, "turn / best LangGraph, worst 20 turns", OURS, _worst(taken[OURS], peers, "whole"))
     return figures
+
+
+def _own_figures(figures: Figures, name: str, turns: Sequence[Taken]) -> None:
+    parts = {"start": turns[:EDGE], "end": turns[-EDGE:]}
+    for what, part in parts.items():
+        saves = [turn.saves * 1000 for turn in part]
+        put(figures, f"saves, {what}, median ms", name, median(saves))
+        put(figures, f"saves, {what}, p95 ms", name, p95(saves))
+        put(figures, f"saves, {what}, processor ms here", name, median(turn.work * 1000 for turn in part))
+    for what, part in parts.items():
+        put(figures, f"whole turn, {what}, median ms", name, median(turn.whole * 1000 for turn in part))
+    put(figures, "reading in a turn, end, median ms", name, median(turn.reads * 1000 for turn in parts["end"]))
+    put(figures, "growth of saves", name, _ratio(parts["end"], parts["start"], "saves"))
+    put(figures, "growth of a turn", name, _ratio(parts["end"], parts["start"], "whole"))
+    put(figures, "commits a turn", name, max(turn.commits for turn in turns[1:]))
 
 
 def put(figures: Figures, figure: str, name: str, value: float) -> None:

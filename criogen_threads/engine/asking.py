@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, payload
 from criogen_threads.backends.base import ModelAnswer, ModelError, ModelRequest, TextDelta

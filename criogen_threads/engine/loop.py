@@ -28,6 +28,7 @@ from criogen_threads.engine.transcript import (
     Suspend,
     next_action,
     result_block,
+    tool_calls,
 )  # fmt: skip
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
@@ -147,7 +148,7 @@ class Runner(Stoppable):
         """The next action on the rows as they are now; validating arguments may take a moment, so in a thread."""
         self.heed()
         over_limit = self._over_limit()
-        if not self.conversation.asked():
+        if not self.conversation.open_indexes():
             return next_action(self.conversation.tail, (), over_limit=over_limit)
         open_calls = await in_tool_thread(self.planner.open_calls, self.conversation)
         return next_action(self.conversation.tail, open_calls, over_limit=over_limit)
@@ -158,7 +159,9 @@ class Runner(Stoppable):
         """One answer, saved with its calls; one without calls completes the run."""
         request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
         answer = await request.send()
-        planned = await in_tool_thread(self.planner.plan_answer, answer, request.message_id, self.step + 1)
+        planned = []
+        if tool_calls(answer.content):
+            planned = await in_tool_thread(self.planner.plan_answer, answer, request.message_id, self.step + 1)
         self._count(answer)
         saved = await in_database(
             saves.answer, self.lease, answer, planned, self.usage,

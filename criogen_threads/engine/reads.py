@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 
 from criogen_threads.engine.journal import branches
 from criogen_threads.engine.journal.statements import database
@@ -16,7 +16,7 @@ from criogen_threads.engine.views import (
     milliseconds,
     run_view,
 )
-from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -171,11 +171,11 @@ def statistics(key: str) -> dict[str, Any]:
 
 def rest(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
     """A run with its thread, and whether a living process holds that; None when the run is gone."""
-    found = Run.objects.using(database()).filter(pk=run_id).select_related("thread").first()
-    if found is None:
-        return None
-    held = Thread.objects.using(database()).held().filter(pk=found.thread_id).exists()
-    return found, found.thread, held
+    holder = Worker.objects.alive().filter(pk=OuterRef("thread__holder"))
+    runs = Run.objects.using(database()).filter(pk=run_id).select_related("thread")
+    # In one statement: between two of them the run may end, and would look as if its process had died.
+    found = runs.annotate(held=Exists(holder)).first()
+    return None if found is None else (found, found.thread, found.held)  # type: ignore[attr-defined]
 
 
 def said(found: Run) -> tuple[list[Message], list[ToolCall]]:

@@ -49,7 +49,7 @@ def wire(event: ag.BaseEvent) -> Wire:
     return event.model_dump(mode="json", by_alias=True)
 
 
-def custom(name: str, **value: Any) -> Wire:
+def custom(name: str, /, **value: Any) -> Wire:
     return wire(ag.CustomEvent(name=f"criogen.{name}", value=value))
 
 

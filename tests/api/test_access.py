@@ -108,7 +108,7 @@ def test_the_table_names_every_endpoint() -> None:
     [api] = [each for each in get_resolver("project.urls").url_patterns if str(each.pattern) == "api/"]
     found = set()
     for pattern in api.url_patterns:
-        if not hasattr(pattern, "callback"):
+        if not getattr(pattern, "callback", None):
             continue  # the streaming addresses: tested there
         path = str(pattern.pattern).replace("<str:key>", "{key}").replace("<str:id>", "{id}")
         actions = getattr(pattern.callback, "actions", None) or {"get": "get"}

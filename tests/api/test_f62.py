@@ -55,7 +55,7 @@ def test_f62_a_session_needs_the_csrf_token(owner: User) -> None:
 def test_f62_no_endpoint_believes_a_user_in_the_body(api: Api, owner: User, stranger: User) -> None:
     an_agent("ok", "ok").thread("one", actor=owner).send_sync("hi")
     for name in ("user", "user_id", "owner", "actor", "actor_id"):
-        assert code_of(Api(stranger).post("threads/one/runs/", text="x", **{name: owner.pk}), 404) == "thread_not_found"
+        assert code_of(Api(stranger).post("threads/one/runs/", text="x", **{name: owner.pk}), 400) == "invalid_option"
         assert code_of(api.post("threads/", agent="helper", **{name: stranger.pk}), 400) == "invalid_option"
     run = api.send("one", "x", state={"user_id": stranger.pk, "actor": stranger.pk})
     assert Run.objects.get(pk=run["id"]).actor == owner

@@ -33,9 +33,7 @@ class Snapshot:
         thread = Thread.objects.filter(key=key).select_related("head").first()
         said = branches.messages(thread.head.message_id) if thread and thread.head else []
         forks = forks_of(thread) if thread else 0
-        return cls(
-            thread.pk if thread else None, [m.pk for m in said], forks, newest_calls(key), ledger.effects
-        )
+        return cls(thread.pk if thread else None, [m.pk for m in said], forks, newest_calls(key), ledger.effects)
 
 
 def forks_of(thread: Thread) -> int:
@@ -118,4 +116,7 @@ def _wanted(row: ToolCall | None, before: int, on_crash: str) -> int:
 
 def left_of(epoch: UUID) -> dict[str, Any]:
     """How many rows there are of a thread."""
-    return {model.__name__: model._base_manager.filter(thread=epoch).count() for model in (Run, Checkpoint, Message, ToolCall, Event)}
+    return {
+        model.__name__: model._base_manager.filter(thread=epoch).count()
+        for model in (Run, Checkpoint, Message, ToolCall, Event)
+    }

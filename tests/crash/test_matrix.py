@@ -24,7 +24,10 @@ def matrix(django_db_setup: None) -> Iterator[Matrix]:
 
 
 def crash_everywhere(
-    matrix: Matrix, case: Case, record: Callable[[str, object], None], also: Callable[[str, Snapshot], None] | None = None
+    matrix: Matrix,
+    case: Case,
+    record: Callable[[str, object], None],
+    also: Callable[[str, Snapshot], None] | None = None,
 ) -> list[str]:
     points = matrix.points(case)
     record("crash points", len(points))

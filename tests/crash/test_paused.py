@@ -78,9 +78,7 @@ def everything(key: str) -> tuple[Any, ...]:
     return thread, messages, sorted(CallBack.objects.values_list("note", flat=True))
 
 
-def test_f12_f22_a_late_tool_result_does_not_enter_the_transcript(
-    forges: tuple[Forge, Forge], tmp_path: Path
-) -> None:
+def test_f12_f22_a_late_tool_result_does_not_enter_the_transcript(forges: tuple[Forge, Forge], tmp_path: Path) -> None:
     """The tool returns after another has asked again and run it again; its caller gets ``lease_lost``."""
     pause_and_take_over(forges, tmp_path, "in pay, after its effect #1")
 

@@ -67,5 +67,7 @@ def obey(handle: ThreadHandle, what: str, *arguments: str) -> dict[str, Any]:
 
 
 def _told(reply: Reply) -> dict[str, Any]:
-    results = [block["tool_result"]["content"] for m in reply.messages for block in m["content"] if "tool_result" in block]
+    results = [
+        block["tool_result"]["content"] for m in reply.messages for block in m["content"] if "tool_result" in block
+    ]
     return {"status": reply.status, "results": results, "pending": reply.pending}

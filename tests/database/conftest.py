@@ -45,6 +45,8 @@ class Breakable(PostgreSQL):
 
 @pytest.fixture(scope="module")
 def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
+    if connection.vendor == "sqlite":
+        pytest.skip("a file does not go away")
     with Breakable() as server, django_db_blocker.unblock():
         entry = database(server.url)
         entry["OPTIONS"]["pool"] |= {"timeout": 0.3, "reconnect_timeout": 0.1}
@@ -58,15 +60,11 @@ def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
 
 
 @pytest.fixture
-def server(
-    one_server: Breakable, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker
-) -> Iterator[Breakable]:
+def server(one_server: Breakable, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
     """The server, running and empty."""
-    if connection.vendor == "sqlite":
-        pytest.skip("a file does not go away")
     with django_db_blocker.unblock():
         settings.DATABASE_ROUTERS = [Router()]
-        settings.CRIOGEN_THREADS = {"DATABASE_RETRY_SECONDS": 10, "HEARTBEAT_SECONDS": 1, "MODEL_BACKOFF": 0.01}
+        settings.CRIOGEN_THREADS = {"DATABASE_RETRY_SECONDS": 10, "HEARTBEAT_SECONDS": 5, "MODEL_BACKOFF": 0.01}
         stop_worker()
         yield one_server
         one_server.start()

@@ -85,7 +85,7 @@ async def test_p18_an_outage_that_is_too_long_ends_the_call_and_retry_goes_on(
     server: Breakable, settings: SettingsWrapper, place: str
 ) -> None:
     """The beat lets go of the thread once the database is back, though this worker is alive."""
-    settings.CRIOGEN_THREADS |= {"DATABASE_RETRY_SECONDS": 0.5}
+    settings.CRIOGEN_THREADS |= {"DATABASE_RETRY_SECONDS": 0.5, "HEARTBEAT_SECONDS": 0.5}
     turn = Turn(**{place: server.stop})
     with refused("database_unavailable"):
         await turn.chat.send("Hello")

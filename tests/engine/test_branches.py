@@ -65,7 +65,7 @@ def test_a_row_of_a_branch_is_what_the_orm_reads(thread: Thread) -> None:
     assert model_to_dict(read) == model_to_dict(expected)
 
 
-@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="PostgreSQL's planner is meant")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's planner is meant")
 def test_each_step_is_a_look_up_in_the_index(thread: Thread) -> None:
     """A join would be planned as a scan of the whole table at each step as long as the table is small."""
     tail = _grow(thread, None, *map(str, range(60)))[-1]

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from criogen_threads import errors
 from criogen_threads.backends.base import ModelAnswer, Usage
-from criogen_threads.engine.journal import pen, saves, takes, turns, workers
+from criogen_threads.engine.journal import pen, rewinds, saves, takes, turns, workers
 from criogen_threads.engine.journal.turns import Turn
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -172,7 +172,8 @@ def test_f06_only_the_holder_of_the_fence_lets_go() -> None:
 def test_f12_a_deleted_thread_cannot_be_written_any_more() -> None:
     worker = a_worker()
     lease = begin(worker)
-    Thread.objects.all()._raw_delete("default")  # type: ignore[attr-defined]
+    dies(worker)
+    assert rewinds.delete(KEY) is True
     for save in all_saves(lease):
         with pytest.raises(errors.LeaseLostError):
             save()

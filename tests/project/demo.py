@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "manage.py", "demo"]
 PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
 UNWANTED = {"SECRET_KEY", "DEBUG", "CRIOGEN_MODEL", "DESK_DELAY", *PROVIDERS}
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds until a test gives up on text that should appear."""
 
 
@@ -89,8 +89,9 @@ class Terminal:
 
     def wait_for_end(self) -> int:
         """Read to the end; returns the exit code."""
+        deadline = time.monotonic() + PATIENCE
         while self._receive():
-            pass
+            assert time.monotonic() < deadline, f"the demo did not end after\n{self.shown}"
         return self.process.wait(PATIENCE)
 
     def _receive(self) -> bool:

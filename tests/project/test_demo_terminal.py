@@ -44,6 +44,7 @@ def test_p9_ctrl_c_stops_the_answer_and_retry_continues_it(database: Path) -> No
         terminal.wait_for("you: ")
         terminal.interrupt()
         terminal.wait_for("Ctrl-D or /quit leaves.")
+        terminal.wait_for("you: ")
         terminal.end_of_input()
         assert terminal.wait_for_end() == 0
         assert "Traceback" not in terminal.shown

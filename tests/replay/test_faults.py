@@ -52,9 +52,7 @@ async def test_faults_are_retried_by_the_engine(
     for number, turn in enumerate(conversation.turns):
         reply, events = await stream_turn(chat, conversation, number)
         assert reply.status == "completed"
-        assert kept_text(events) == "".join(
-            m["content"] or "" for m in turn.messages if m["role"] == "assistant"
-        )
+        assert kept_text(events) == "".join(m["content"] or "" for m in turn.messages if m["role"] == "assistant")
     assert await said(chat) == conversation.messages
     assert replay.state.served[conversation.id] == expected
     assert replay.state.mismatches == 0, replay.state.last_mismatch

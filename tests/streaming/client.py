@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.streaming.servers import Web
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 
 
 class Client:
@@ -32,6 +32,7 @@ class Client:
         self.close_code: int | None = None
         self._number = 0
         self._socket: Any = None
+        self._guards: list[asyncio.Task[None]] = []
 
     async def connect(self, web: Web, *, origin: str | None = None, **subscribe: Any) -> dict[str, Any]:
         """Connect and subscribe behind what the transcript has; returns ``subscribed``."""
@@ -45,6 +46,7 @@ class Client:
             max_size=None, open_timeout=PATIENCE, ping_interval=None,
         )  # fmt: skip
         self.close_code = None
+        self._guards.append(asyncio.create_task(_closed_at_the_end(self._socket)))
 
     async def subscribe(self, **values: Any) -> dict[str, Any]:
         answer = await self.ask("subscribe", **{**self.transcript.place(), **values})
@@ -57,8 +59,7 @@ class Client:
     async def cut(self) -> None:
         """Lose the connection, without a goodbye."""
         self._socket.transport.abort()
-        with_closed = asyncio.ensure_future(self._socket.wait_closed())
-        await asyncio.wait({with_closed}, timeout=5)
+        await self._socket.wait_closed()
 
     async def close(self) -> None:
         await self._socket.close()
@@ -114,3 +115,11 @@ class Client:
 
     async def until_run_ends(self, run: str) -> None:
         await self.until(lambda: run in self.transcript.ended)
+
+
+async def _closed_at_the_end(socket: Any) -> None:
+    """When the test's loop ends, so does the connection."""
+    try:
+        await socket.wait_closed()
+    finally:
+        socket.transport.abort()

@@ -175,7 +175,7 @@ async def test_a_failed_run_is_retried_and_what_it_left_open_is_closed(site: lis
     await client.connect(site[0])
     await watcher.connect(site[1])
     assert (await client.ask("retry"))["code"] == "resume_invalid"
-    sent = await client.ask("send", text=wish([PAY], "never"))
+    sent = await client.ask("send", text=wish([{"tool_call": {"name": "pay", "arguments": {"amount": 1}}}], "never"))
     await client.until(lambda: client.transcript.state == "suspended")
     assert (await client.ask("retry"))["code"] == "thread_suspended"
     assert (await client.ask("send", text="hm"))["code"] == "thread_suspended"

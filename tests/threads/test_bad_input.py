@@ -160,7 +160,9 @@ BAD_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(("option", "number"), [(each, n) for each in BAD_OPTIONS for n in range(len(BAD_OPTIONS[each]))])
+@pytest.mark.parametrize(
+    ("option", "number"), [(each, n) for each in BAD_OPTIONS for n in range(len(BAD_OPTIONS[each]))]
+)
 async def test_an_option_that_cannot_be_is_refused(option: str, number: int) -> None:
     chat = an_agent("Hi").thread("t")
     given = {option: BAD_OPTIONS[option][number]}

@@ -10,6 +10,9 @@ from uuid import uuid4
 import pytest
 
 from criogen_threads.agents import tool
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.engine.journal import posts
+from criogen_threads.ids import new_id
 from criogen_threads.models import Run
 from tests.support import Gate, an_agent, call, die, gated, in_db, refused, results, texts
 
@@ -120,3 +123,15 @@ async def test_a_run_that_was_cancelled_while_it_saved_its_last_answer_is_comple
     await chat.send("a")
     assert await chat.cancel() is False
     assert (await in_db(Run.objects.get)).status == "completed"
+
+
+async def test_p9_every_save_honours_the_mark_of_a_cancel_though_the_runner_has_not_heard_of_it() -> None:
+    async def respond(messages: Any, tools: Any) -> str:
+        await in_db(posts.cancel, "one", None, new_id())
+        return "too late"
+
+    chat = an_agent(model=ScriptedModel(respond)).thread("one")
+    with refused("cancelled"):
+        await chat.send("a")
+    assert texts(await chat.messages()) == ["user: a"]
+    assert [run["error_code"] for run in await chat.runs()] == ["cancelled"]

@@ -39,7 +39,7 @@ class Watched:
             self.instructions_saw.append(dict(context.state))
             return f"Help in {context.locale or 'any language'}."
 
-        answers = [[call("look")], "one", [call("look")], "two", [call("look")], "three"]
+        answers = [[call("look")], "one", [call("look")], "two", [call("look")], "three", [call("look")], "four"]
         self.chat = an_agent(*answers, tools=[look], instructions=instructions).thread("one")
 
 
@@ -74,6 +74,20 @@ async def test_p34_rewind_restores_the_state() -> None:
     assert (await in_db(Thread.objects.get)).state == {"n": 1}
     await watched.chat.send("c")
     assert watched.tool_saw[-1] == {"n": 1}
+
+
+async def test_p34_the_state_outlasts_a_rewind_of_a_rewind() -> None:
+    watched = Watched()
+    await watched.chat.send("a", n=1)
+    target = (await watched.chat.history())[0]["id"]
+    await watched.chat.send("b", n=2)
+    fork = await watched.chat.rewind(target)
+    await watched.chat.send("c")
+    after = (await watched.chat.history())[0]["id"]
+    await watched.chat.send("d", n=4)
+    for checkpoint in (after, fork["id"]):
+        await watched.chat.rewind(checkpoint)
+        assert (await in_db(Thread.objects.get)).state == {"n": 1}
 
 
 async def test_rewind_to_before_any_state() -> None:

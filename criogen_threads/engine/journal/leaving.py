@@ -54,7 +54,7 @@ def leave_run(pen: Pen, error: type[CriogenError]) -> None:
     run = pen.session.find(Run, locked.current_run_id, status__in=("in_progress", "requires_action"))
     if run is None:
         return
-    void_approvals(pen)
+    leave_calls(pen, run)
     message = error.default_message()
     pen.update(
         Run,
@@ -69,8 +69,10 @@ def leave_run(pen: Pen, error: type[CriogenError]) -> None:
     pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
 
 
-def void_approvals(pen: Pen) -> None:
-    """Nobody can answer the open approvals any more; a retry asks again."""
+def leave_calls(pen: Pen, run: Run) -> None:
+    """A run ends: what had started is unknown, and nobody can answer what waited; a retry asks again."""
+    calls = ToolCall.objects.using(pen.session.alias).filter(thread=pen.locked.id, run=run.id)
+    calls.filter(status=ToolCall.Status.RUNNING).update(status=ToolCall.Status.UNKNOWN)
     if pen.locked.pending:
         awaiting(pen.session, pen.locked).update(status=ToolCall.Status.VOID)
         pen.thread(pending=0)

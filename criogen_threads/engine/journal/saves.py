@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine.journal.calls import add_calls, note_call
-from criogen_threads.engine.journal.leaving import awaiting, void_approvals
+from criogen_threads.engine.journal.leaving import awaiting, leave_calls
 from criogen_threads.engine.journal.pen import Locked, Pen, Saved, lock
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -206,9 +206,7 @@ def fail(session: Session, lease: Lease, error: errors.CriogenError, checkpoint_
 def append_failure(pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = "") -> None:
     """Below the lock: the run's end, its checkpoint and its event; the thread is freed."""
     locked, message = pen.locked, str(error)
-    calls = ToolCall.objects.using(pen.session.alias).filter(thread=locked.id, run=run.id)
-    calls.filter(status=ToolCall.Status.RUNNING).update(status=ToolCall.Status.UNKNOWN)
-    void_approvals(pen)
+    leave_calls(pen, run)
     Run.check_transition(run.status, Run.Status.FAILED)
     pen.checkpoint("failure", "failed", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
     pen.update(

@@ -113,14 +113,14 @@ class Patience:
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same transaction may succeed when it is tried again."""
-    if isinstance(error, InterfaceError):
+    state = _sqlstate(error)
+    if isinstance(error, InterfaceError) or state in _PAUSED_TOO_LONG:  # the latter are InternalErrors
         return True
     if not isinstance(error, OperationalError):
         return False
-    state = _sqlstate(error)
     if state is None:
         return connections[database()].vendor != "sqlite" or "locked" in str(error)
-    return is_conflict(error) or state in _PAUSED_TOO_LONG or (state[:2] in _CONNECTION_CLASSES and state != _CANCELLED)
+    return is_conflict(error) or (state[:2] in _CONNECTION_CLASSES and state != _CANCELLED)
 
 
 def is_conflict(error: BaseException) -> bool:

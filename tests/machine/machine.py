@@ -1,0 +1,323 @@
+"""The machine: what may be done with a thread, and what has to come of it."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from criogen_threads import errors
+from criogen_threads.engine import dispatch
+from tests.machine.checks import Rows, check
+from tests.machine.driving import Driver
+from tests.machine.reference import GO_ON, WAYS, Plan, Thread
+from tests.machine.world import APPROVED, KINDS, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+rounds = st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3), max_size=2)
+ways = st.sampled_from(WAYS)
+states = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=1)
+numbers = count(1)
+
+
+class ThreadMachine(RuleBasedStateMachine):
+    """Everything goes through the public handle of one thread."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.world = World()
+        self.chat = self.world.agent.thread(f"machine-{next(numbers)}")
+        self.driver = Driver(self.chat, self.world)
+        self.model = Thread()
+        self.queue: list[tuple[UUID, Plan, dict[str, Any]]] = []
+        self.answered: list[tuple[UUID, bool]] = []
+        self.history: list[UUID] = []
+        self.seen: dict[UUID, tuple[Any, ...]] = {}  # every checkpoint ever, as it was when it was seen first
+        self.said: dict[UUID, list[dict[str, Any]]] = {}
+        self.states: dict[UUID, dict[str, Any]] = {}
+        self.rewound_to: UUID | None = None
+
+    def teardown(self) -> None:
+        if hasattr(self, "loop"):
+            self.loop.run_until_complete(self.driver.end())
+            self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    # Speaking ------------------------------------------------------------------------------------------------
+
+    @rule(rounds=rounds, fails=st.none() | st.integers(0, 2), state=states, way=ways)
+    def send(self, rounds: list[list[str]], fails: int | None, state: dict[str, Any], way: str) -> None:
+        plan = Plan(next(numbers), rounds, fails)
+        work = self.chat.send(plan.text, on_busy="reject", **state)
+        if refusal := self._refuses_a_turn(busy=bool(self.queue)):
+            return self._is_refused(work, refusal)
+        self.model.say(plan, state)
+        self._goes_on(work, way)
+        return None
+
+    @rule(rounds=rounds, state=states)
+    def submit(self, rounds: list[list[str]], state: dict[str, Any]) -> None:
+        plan = Plan(next(numbers), rounds)
+        work = self.chat.submit(plan.text, **state)
+        if self.model.status != "due" and (refusal := self._refuses_a_turn(busy=False)):
+            return self._is_refused(work, refusal)
+        self.queue.append((UUID(self.run(work)), plan, state))
+        return None
+
+    @precondition(lambda self: self.queue)
+    @rule(way=ways)
+    def execute(self, way: str) -> None:
+        run_id, plan, state = self.queue[0]
+        work = dispatch.execute(run_id, stays=0.02)
+        if self.model.status in ("suspended", "interrupted", "due"):
+            taken = self.run(work)
+            assert taken is (self.model.status != "due")
+            return
+        del self.queue[0]
+        self.model.say(plan, state)
+        self._goes_on(work, way, replies=False)
+
+    @precondition(lambda self: self.queue)
+    @rule()
+    def cancel_what_is_in_line(self) -> None:
+        run_id, _, _ = self.queue.pop()
+        assert self.run(self.chat.cancel(run_id)) is True
+        assert self.run(self.chat.cancel(run_id)) is False
+
+    def _refuses_a_turn(self, *, busy: bool) -> str:
+        status = self.model.status
+        if status in ("suspended", "interrupted"):
+            return f"thread_{status}"
+        return "thread_busy" if status == "due" or busy else ""
+
+    # Going on ------------------------------------------------------------------------------------------------
+
+    @rule(well=st.booleans(), way=ways)
+    def retry(self, well: bool, way: str) -> None:
+        self.world.well = well
+        if self.model.status in ("new", "completed", "suspended"):
+            code = "thread_suspended" if self.model.status == "suspended" else "resume_invalid"
+            self._is_refused(self.chat.retry(), code)
+        else:
+            self._goes_on(self.chat.retry(), way)
+        self.world.well = False
+
+    @rule()
+    def cancel(self) -> None:
+        live = self.model.status in ("suspended", "due", "interrupted")
+        assert self.run(self.chat.cancel()) is live
+        if live:
+            self.model.fail()
+            self.driver.is_taken()
+
+    @precondition(lambda self: self.driver.stale())
+    @rule()
+    def a_paused_process_wakes_up_too_late(self) -> None:
+        before = self._counts()
+        self.run(self.driver.wake())
+        assert self._counts() == before
+
+    # Answering -----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.awaiting)
+    @rule(data=st.data(), approve=st.booleans(), way=ways)
+    def answer_all(self, data: st.DataObject, approve: bool, way: str) -> None:
+        work = self.chat.approve() if approve else self.chat.reject("no")
+        self._answers(dict.fromkeys(self.model.awaiting, approve), work, way)
+
+    @precondition(lambda self: self.model.awaiting)
+    @rule(data=st.data(), way=ways)
+    def decide(self, data: st.DataObject, way: str) -> None:
+        decisions = self._some_decisions(data)
+        work = self.chat.decide({self._row(index): answer for index, answer in decisions.items()})
+        self._answers({index: _approves(answer) for index, answer in decisions.items()}, work, way)
+
+    @precondition(lambda self: self.model.awaiting)
+    @rule(data=st.data())
+    def decide_and_die(self, data: st.DataObject) -> None:
+        """The answers are kept, and the process dies before it does anything with them."""
+        decisions = self._some_decisions(data)
+        answers = {self._row(index): answer for index, answer in decisions.items()}
+        from criogen_threads import inputs
+
+        self.run(self.driver.record({pk: inputs.decision(answer) for pk, answer in answers.items()}))
+        self._note({index: _approves(answer) for index, answer in decisions.items()})
+        if self.model.status == "suspended" and not self.model.awaiting:
+            self.model.status = "due"
+
+    @precondition(lambda self: self.model.awaiting)
+    @rule(data=st.data())
+    def decide_what_does_not_exist(self, data: st.DataObject) -> None:
+        """Nothing of it is kept: not even the answer that would have fitted."""
+        known = self._row(data.draw(st.sampled_from(self.model.awaiting)))
+        self._is_refused(self.chat.decide({known: True, uuid4(): True}), "resume_invalid")
+
+    @precondition(lambda self: self.answered)
+    @rule(data=st.data())
+    def answer_again_and_otherwise(self, data: st.DataObject) -> None:
+        pk, approved = data.draw(st.sampled_from(self.answered))
+        self._is_refused(self.chat.decide({pk: not approved}), "resume_invalid")
+
+    def _some_decisions(self, data: st.DataObject) -> dict[int, Any]:
+        some = data.draw(st.lists(st.sampled_from(self.model.awaiting), min_size=1, unique=True))
+        return {index: data.draw(self._decisions(index)) for index in some}
+
+    def _decisions(self, index: int) -> st.SearchStrategy[Any]:
+        plain: st.SearchStrategy[Any] = st.sampled_from([True, False, {"approve": False, "reason": "too much"}])
+        if self.model.kind(index) not in APPROVED:
+            return plain
+        return plain | st.integers(2, 99).map(lambda amount: {"approve": True, "arguments": {"amount": amount}})
+
+    def _answers(self, answers: dict[int, bool], work: Any, way: str) -> None:
+        interrupted = self.model.status == "interrupted"
+        self._note(answers)
+        if interrupted:
+            self._is_refused(work, "thread_interrupted")  # the answers are kept all the same
+        elif self.model.awaiting:
+            reply = self.run(work)
+            assert (reply.status, len(reply.pending)) == ("suspended", len(self.model.awaiting))
+        else:
+            self._goes_on(work, way)
+
+    def _note(self, answers: dict[int, bool]) -> None:
+        for index, approve in answers.items():
+            self.answered.append((self._row(index), approve))
+            self.model.open[index] = "approved" if approve else "rejected"
+
+    def _row(self, index: int) -> UUID:
+        """The newest row of a call in the current run."""
+        rows = Rows(self.chat.id)
+        assert rows.thread is not None
+        own = [call for call in rows.calls.values() if call.run_id == rows.thread.current_run_id]
+        answer = max(rows.messages[call.message_id].position for call in own)
+        return [c.pk for c in own if c.index == index and rows.messages[c.message_id].position == answer][-1]
+
+    # Going back ----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.seen)
+    @rule(data=st.data())
+    def rewind(self, data: st.DataObject) -> None:
+        target = data.draw(st.sampled_from(sorted(self.seen, key=lambda pk: self.seen[pk][0])))
+        head = self.run(self.chat.rewind(target))
+        assert head["source"] == "fork"
+        self.rewound_to = target
+        self.model.rewind(self.seen[target][1], self.said[target], self.states[target])
+        self.answered = []
+        self.driver.is_taken()
+
+    @rule()
+    def rewind_to_what_does_not_exist(self) -> None:
+        self._is_refused(self.chat.rewind(uuid4()), "checkpoint_not_found")
+
+    @rule()
+    def delete(self) -> None:
+        exists = Rows(self.chat.id).thread is not None
+        assert self.run(self.chat.delete()) is exists
+        old = next(iter(self.seen), None)
+        self.model = Thread()
+        self.queue, self.answered, self.history = [], [], []
+        self.seen, self.said, self.states = {}, {}, {}
+        self.driver.is_taken()
+        if old is not None:
+            self._is_refused(self.chat.rewind(old), "checkpoint_not_found")
+
+    # What comes of it ----------------------------------------------------------------------------------------
+
+    def _is_refused(self, work: Any, code: str) -> None:
+        before = self._counts()
+        try:
+            self.run(work)
+        except errors.CriogenError as error:
+            assert error.code == code, f"{error.code}, not {code}"
+        else:
+            raise AssertionError(f"not refused with {code}")
+        if code != "thread_interrupted":
+            assert self._counts() == before
+
+    def _counts(self) -> tuple[int, ...]:
+        rows = Rows(self.chat.id)
+        every = (rows.runs, rows.checkpoints, rows.messages, rows.calls, rows.events)
+        return tuple(map(len, every))
+
+    def _goes_on(self, work: Any, way: str, *, replies: bool = True) -> None:
+        self.driver.is_taken()
+        self.model.advance(self.world.well, way)
+        outcome = self.run(self.driver.drive(work, way))
+        status = self.model.status
+        if not replies:
+            assert outcome is True or status == "interrupted"
+        elif status == "completed":
+            assert (outcome.status, outcome.text) == ("completed", f"done {self.model.plan.id}")
+        elif status == "suspended":
+            assert (outcome.status, len(outcome.pending)) == ("suspended", len(self.model.awaiting))
+        else:
+            wanted = {"failed": {"model_failed", "cancelled"}, "interrupted": {"shutting_down", "zombie"}}
+            assert outcome in wanted[status], f"{outcome!r} of a run that is {status}"
+
+    @invariant()
+    def the_rows_are_right(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        rows = Rows(self.chat.id)
+        check(rows, self.world)
+        self._check_model(rows)
+        self._check_history(rows)
+
+    def _check_model(self, rows: Rows) -> None:
+        model, thread = self.model, rows.thread
+        queued = [run.pk for run in rows.runs.values() if run.status == "queued"]
+        assert queued == [pk for pk, _, _ in self.queue]
+        if thread is None:
+            assert model.status == "new"
+            return
+        wanted = {
+            "new": "idle", "completed": "idle", "forked": "idle", "due": "suspended", "interrupted": "running",
+        }  # fmt: skip
+        assert thread.status == wanted.get(model.status, model.status)
+        assert thread.state == model.state
+        assert thread.pending == len(model.awaiting)
+        if thread.head_id:
+            said = rows.said(thread.head_id)
+            again = Thread()
+            again.rewind("", said, {})
+            assert (again.plan, again.round, set(again.open)) == (model.plan, model.round, set(model.open))
+
+    def _check_history(self, rows: Rows) -> None:
+        """Newer checkpoints on top of the older ones, or a fork on top of its target; nothing is overwritten."""
+        for pk, was in self.seen.items():
+            assert _facts(rows.checkpoints[pk]) == was, "a checkpoint was changed"
+            assert rows.said(pk) == self.said[pk], "the conversation at a checkpoint was changed"
+        history = [UUID(each["id"]) for each in self.run(self.chat.history(10_000))]
+        below = rows.chain(self.rewound_to) if self.rewound_to else self.history
+        assert history[len(history) - len(below) :] == below
+        assert not self.rewound_to or len(history) == len(below) + 1
+        assert set(history[: len(history) - len(below)]) == set(rows.checkpoints) - set(self.seen)
+        self.history, self.rewound_to = history, None
+        for pk, checkpoint in rows.checkpoints.items():
+            if pk not in self.seen:
+                self.seen[pk], self.said[pk] = _facts(checkpoint), rows.said(pk)
+                self.states[pk] = dict(self.model.state)
+
+
+def _facts(checkpoint: Any) -> tuple[Any, ...]:
+    names = ("version", "status", "source", "step", "parent_id", "message_id", "run_id", "state", "state_at_id")
+    return tuple(getattr(checkpoint, name) for name in names)
+
+
+def _approves(answer: Any) -> bool:
+    return answer if isinstance(answer, bool) else answer["approve"]
+
+
+Way = str
+__all__ = ["GO_ON", "ThreadMachine"]
+if TYPE_CHECKING:
+    Work = Callable[[], Any]
