@@ -56,6 +56,10 @@ class Policy:
     def sendable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return threads.filter(owner=user) if _is_active(user) else threads.none()
 
+    def retry(self, user: Any, thread: Thread) -> bool:
+        """Continue its failed or interrupted run, saying nothing new."""
+        return self.send(user, thread) or self._staff(user, "retry_run")
+
     def decide(self, user: Any, call: ToolCall, thread: Thread, run: Run | None) -> bool:
         """Answer this approval."""
         if call.approver == "owner":

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from django.apps import apps
 from django.db import transaction
 
-from criogen_threads.engine import lease
+from criogen_threads.engine import dispatch, lease
+from criogen_threads.engine.dispatch.in_process import InProcess
 from criogen_threads.engine.threads import database_pool, tool_pool
 
 if TYPE_CHECKING:
@@ -43,10 +44,20 @@ def stop_worker() -> None:
     The next turn begins as a new worker. A tool that hangs in its thread is waited for one second.
     """
     lease.stop(grace=0)
+    _wait_for_dispatched_runs()
     lease.forget()
     deadline = time.monotonic() + 1
     while not all(map(_idle, (database_pool, tool_pool))) and time.monotonic() < deadline:
         time.sleep(0.001)
+
+
+def _wait_for_dispatched_runs() -> None:
+    """Submitted runs end when they find the worker stopped; one that found a new worker would go on."""
+    dispatcher = dispatch._dispatcher
+    deadline = time.monotonic() + 3
+    while isinstance(dispatcher, InProcess) and dispatcher.active and time.monotonic() < deadline:
+        lease.stop(grace=0)
+        time.sleep(0.002)
 
 
 def _idle(pool: DaemonPool) -> bool:

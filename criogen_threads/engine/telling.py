@@ -111,3 +111,15 @@ def run_of_client(key: str, client_id: str) -> UUID | None:
     """The run that a client began under this id of its own."""
     runs = Run.objects.using(database()).filter(thread__key=key, client_id=client_id)
     return runs.values_list("pk", flat=True).first()
+
+
+def is_at_rest(key: str, seq: int) -> bool:
+    """Whether nothing is under way in a thread, nothing waits in line, and ``seq`` is its newest event.
+
+    The line is read first: a run that left it meanwhile is then seen where it stands.
+    """
+    queued = Run.objects.using(database()).filter(thread__key=key, status=Run.Status.QUEUED).exists()
+    standing = standings([key]).get(key)
+    if standing is None:
+        return True
+    return not queued and standing.seq == seq and standing.state in ("idle", "failed")

@@ -81,7 +81,7 @@ class Run(models.Model):
     class Meta:
         verbose_name = _("run")
         verbose_name_plural = _("runs")
-        permissions = [("cancel_run", _("Can cancel a run"))]
+        permissions = [("cancel_run", _("Can cancel a run")), ("retry_run", _("Can retry a run"))]
         indexes = [
             models.Index("thread", "number", name="criogen_run_queued", condition=models.Q(status="queued")),
         ]

@@ -105,3 +105,13 @@ class ToolCall(models.Model):
     def effective_arguments(self) -> Any:
         """The arguments that the tool runs with: those that a person edited, else the model's."""
         return self.arguments if self.edited_arguments is None else self.edited_arguments
+
+
+class Approval(ToolCall):
+    """A tool call that needs a person, or needed one: the console's name for it."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("approval")
+        verbose_name_plural = _("approvals")

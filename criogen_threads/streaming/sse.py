@@ -59,7 +59,7 @@ async def events(request: HttpRequest, key: str) -> HttpResponseBase:
     feed = Feed(key, await in_database(lambda: seen.viewer))
     try:
         moved = await _start(feed, place)
-        if not moved and not feed.behind and await _is_over(feed):
+        if not moved and await _is_over(feed):
             feed.leave()
             return HttpResponse(status=204)
     except BaseException:
@@ -126,11 +126,10 @@ async def _start(feed: Feed, place: tuple[str | None, int]) -> bool:
 
 
 async def _is_over(feed: Feed) -> bool:
-    """Whether nothing is under way, nor waits in line."""
-    standing = feed.standing
-    if standing is None:
-        return True
-    return standing.state in OVER and not await in_database(telling.in_line, standing.thread_id)
+    """Whether this client has everything, and nothing is under way nor waits in line."""
+    if feed.behind or (feed.standing is not None and feed.standing.state not in OVER):
+        return False
+    return await in_database(telling.is_at_rest, feed.key, feed.seq)
 
 
 async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIterator[str]:
@@ -148,7 +147,7 @@ async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIter
                 yield text
             if frames:
                 continue
-            if not feed.behind and await _is_over(feed):
+            if await _is_over(feed):
                 return
             if time.monotonic() > recheck:
                 recheck = time.monotonic() + settings.RECHECK_SECONDS

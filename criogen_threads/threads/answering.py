@@ -68,9 +68,7 @@ class Answering(Base):
 
     decide_sync = blocking(decide, writes=True)
 
-    async def answer(
-        self, decisions: bool | Mapping[Any, Any], *, reason: str = "", version: int | None = None
-    ) -> str:
+    async def answer(self, decisions: bool | Mapping[Any, Any], *, reason: str = "", version: int | None = None) -> str:
         """Put answers on record and return at once: the dispatcher continues the run after the last one.
 
         Args:
@@ -113,14 +111,14 @@ class Answering(Base):
         return any(get_policy().decide(self.actor, call, thread, call.run) for call in calls)
 
     async def _decide(self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None) -> Reply:
-        await self._may_change("see")
+        await refuse_open_transaction()
         conduct = Conduct()
         return await conduct.see_through(self._answer(conduct, decisions, for_all))
 
     async def _answer(
         self, conduct: Conduct, decisions: Mapping[Any, Decision] | None, for_all: Decision | None
     ) -> Reply:
-        run_id = await in_database(self.record, decisions, for_all)
+        run_id = await in_database(self._record_visible, decisions, for_all, None)
         return await driving.go_on(conduct, self.id, run_id, self.agent, self.actor)
 
     def record(

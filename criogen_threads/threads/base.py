@@ -77,7 +77,7 @@ class Base:
         """Refuse to go back behind calls that changed something: the model would make them again."""
         thread = reads.thread(locked.key)
         left = reads.calls_left_behind(locked.id, locked.message_id, target.message_id)
-        changed = [call for call in left if not _is_read_only(call)]
+        changed = [call for call in left if not is_read_only(call)]
         if thread is not None and changed and not get_policy().undo(self.actor, thread, changed):
             names = sorted({call.name for call in changed})
             raise errors.PermissionDeniedError("this would go back behind calls that changed something", tools=names)
@@ -97,7 +97,7 @@ class Base:
         raise errors.ThreadNotFoundError
 
 
-def _is_read_only(call: ToolCall) -> bool:
+def is_read_only(call: ToolCall) -> bool:
     """By the tool as it is today; of one that is gone nobody knows."""
     try:
         tool = get_agent(call.run.agent).tools.get(call.name)

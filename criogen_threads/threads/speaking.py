@@ -171,7 +171,7 @@ class Speaking(Base):
             ThreadSuspendedError: ``thread_suspended``: an approval waits.
             ThreadBusyError: ``thread_busy``.
         """
-        await self._may_change("send")
+        await self._may_change("retry")
         conduct = Conduct(inputs.seconds(timeout, "timeout"))
         return await conduct.see_through(driving.continue_run(conduct, self.id, self.agent, self.actor))
 
@@ -187,7 +187,7 @@ class Speaking(Base):
             ThreadBusyError: ``thread_busy``: it is live, or another retry of it was accepted.
             ResumeInvalidError, ThreadSuspendedError, TooManyRunsError: As ``retry``.
         """
-        await self._may_change("send")
+        await self._may_change("retry")
         run_id = await in_database(_accept_retry, self.id, self.actor_id)
         await in_database(dispatch.retry, run_id)
         return str(run_id)

@@ -17,7 +17,9 @@ APP = "criogen_threads"
 
 
 def a_user(name: str, *permissions: str, staff: bool = False, superuser: bool = False) -> User:
-    user = get_user_model().objects.create_user(name, password="pw", is_staff=staff or superuser, is_superuser=superuser)
+    user = get_user_model().objects.create_user(
+        name, password="pw", is_staff=staff or superuser, is_superuser=superuser
+    )
     wanted = Permission.objects.filter(content_type__app_label=APP, codename__in=permissions)
     assert wanted.count() == len(permissions)
     user.user_permissions.set(wanted)

@@ -77,7 +77,10 @@ def test_the_limit_of_runs_is_exact_under_concurrency(
     keys = threads_of(Api(owner), 8)
     clients = [Api(owner) for _ in keys]
     answers = at_once(
-        [lambda api=api, key=key: api.post(f"threads/{key}/runs/", text="x") for api, key in zip(clients, keys, strict=True)]
+        [
+            lambda api=api, key=key: api.post(f"threads/{key}/runs/", text="x")
+            for api, key in zip(clients, keys, strict=True)
+        ]
     )
     assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 5
     refused = next(answer for answer in answers if answer.status_code == 429)
@@ -176,9 +179,9 @@ async def test_f43_connections_are_bounded_under_100_requests_and_50_waiters(
     most: list[int] = []
     done = asyncio.Event()
     counting = asyncio.create_task(_count_connections(most, done))
-    asks = [
-        _request("POST", f"/api/threads/{key}/runs/?wait=2", cookie, b'{"text": "x"}') for key in keys
-    ] + [_request("GET", path, cookie) for path in ("/api/threads/", f"/api/threads/{keys[0]}/events/") * 25]
+    asks = [_request("POST", f"/api/threads/{key}/runs/?wait=2", cookie, b'{"text": "x"}') for key in keys] + [
+        _request("GET", path, cookie) for path in ("/api/threads/", f"/api/threads/{keys[0]}/events/") * 25
+    ]
     statuses = await asyncio.gather(*asks)
     done.set()
     await counting

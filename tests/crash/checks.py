@@ -96,11 +96,13 @@ def check_effects(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash:
         if call.name == "book":
             assert booked[call_key] == 1, f"{booked[call_key]} rows of {call_key}"
             continue
+        row, rule = snapshot.calls.get(call_key), ON_CRASH.get(call.name, on_crash)
         before, found = snapshot.effects[call_key], ledger.effects[call_key]
-        wanted = _wanted(snapshot.calls.get(call_key), before, ON_CRASH.get(call.name, on_crash))
+        wanted = _wanted(row, before, rule)
         assert found == wanted, f"{call.name} took effect {found} times, not {wanted}"
-        if call.try_number > 1:
-            assert call.decided_at, "a second try that nobody has agreed to"
+        if rule == "ask" and row is not None and row.status == "running":
+            again = (call.try_number, call.decided_at is not None)
+            assert again == (row.try_number + 1, True), f"nobody was asked whether {call.name} may run again"
 
 
 def _wanted(row: ToolCall | None, before: int, on_crash: str) -> int:

@@ -108,7 +108,9 @@ class Thread:
         turn = messages[said:]
         answers = [message for message in turn if message["role"] == "assistant"]
         self.round = len(answers)
-        asked = [block["tool_call"]["id"] for block in answers[-1]["content"] if "tool_call" in block] if answers else []
+        asked = (
+            [block["tool_call"]["id"] for block in answers[-1]["content"] if "tool_call" in block] if answers else []
+        )
         settled = {block["tool_result"]["id"] for m in turn for block in m["content"] if "tool_result" in block}
         waits = "awaiting" if status == "suspended" else "new"
         self.open = {index: waits for index, call_id in enumerate(asked) if call_id not in settled}

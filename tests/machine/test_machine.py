@@ -34,7 +34,7 @@ def test_a_thread_keeps_its_promises_whatever_is_done_with_it(settings: Settings
 
 
 PROFILE = settings(
-    max_examples=1500 if LONG else 45,
+    max_examples=1500 if LONG else 40,
     stateful_step_count=100 if LONG else 50,
     deadline=None,
     database=None,

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.agents import Agent, ToolContext, ToolError, tool
+from criogen_threads.agents import ToolContext, ToolError, tool
 from criogen_threads.backends.base import ModelError
 from criogen_threads.backends.scripted import ScriptedModel
 from project.desk.models import CallBack
@@ -122,9 +122,8 @@ def _tools(world: World) -> list[Any]:
         return said
 
     hanging_tools = [
-        tool(name=name, description="Hangs.", on_crash=ON_CRASH[name])(hanging) for name in HANGING if name != "pay_hang"
+        tool(name=name, description="Hangs.", on_crash=ON_CRASH[name])(hanging)
+        for name in HANGING
+        if name != "pay_hang"
     ]
     return [quick, in_thread, broken, book, broken_book, pay, pay_book, pay_hang, *hanging_tools]
-
-
-__all__ = ["APPROVED", "ATOMIC", "HANGING", "KINDS", "ON_CRASH", "Agent", "Gate", "World"]

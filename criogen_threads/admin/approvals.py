@@ -1,0 +1,152 @@
+"""The queue of approvals: what waits, the oldest first, and what was answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.http import HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import path, reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from criogen_threads.admin.ages import age, remaining
+from criogen_threads.admin.base import APP, Console
+from criogen_threads.admin.bulk import BulkDecisions
+from criogen_threads.admin.deciding import Deciding
+from criogen_threads.admin.filters import AgentFilter, AgeFilter, ByMeFilter, StatusFilter, ToolFilter
+from criogen_threads.admin.paging import BoundedPaginator
+from criogen_threads.admin.text import arguments, visible
+from criogen_threads.models import Approval, Thread, ToolCall
+from criogen_threads.policy import get_policy
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest, HttpResponse
+    from django.utils.safestring import SafeString
+
+MOST_ROWS = 6
+"""Arguments that a row of the list shows."""
+
+ENTRY = ("decide_toolcall", "view_toolcall", "view_transcript")
+"""Any of these permissions opens the queue; the policy says which approvals are in it."""
+
+
+def open_approvals() -> QuerySet[ToolCall]:
+    """Those that can still be answered."""
+    return ToolCall.objects.filter(_is_open())
+
+
+def _is_open() -> Q:
+    in_time = Q(expires_at=None) | Q(expires_at__gt=Now())
+    return Q(status=ToolCall.Status.AWAITING_APPROVAL) & in_time
+
+
+@admin.register(Approval)
+class ApprovalAdmin(Deciding, BulkDecisions, Console):
+    """``admin/criogen_threads/approval/``"""
+
+    list_display_links = None
+    list_filter = [StatusFilter, ToolFilter, AgentFilter, AgeFilter, ByMeFilter]
+    list_select_related = ["thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by"]
+    list_per_page = 25
+    show_full_result_count = False
+    paginator = BoundedPaginator
+    sortable_by = ()
+    actions = ["approve_selected", "reject_selected"]
+
+    class Media:
+        css = {"all": ["criogen_threads/console.css"]}
+
+    # Who may what -------------------------------------------------------------------------------------------------
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        user = request.user
+        if not (user.is_active and user.is_staff):
+            return False
+        if obj is None:
+            return any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
+        policy = get_policy()
+        return policy.see(user, obj.thread) or policy.decide(user, obj, obj.thread, obj.run)
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        """For the actions; each call is asked about when it is answered."""
+        return request.user.is_staff and request.user.has_perm(f"{APP}.decide_toolcall")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Approvals of threads that this user may read, and those that are theirs to answer."""
+        policy, calls = get_policy(), super().get_queryset(request).exclude(approver="")
+        seen = policy.seen(request.user, Thread.objects.all())
+        if not seen.query.where:
+            return calls  # every thread
+        return calls.filter(Q(thread__in=seen) | Q(pk__in=policy.decidable(request.user, calls).values("pk")))
+
+    def get_ordering(self, request: HttpRequest) -> list[str]:
+        """Waiting ones the oldest first, as somebody waits for them; answered ones the newest first."""
+        return ["created_at", "pk"] if StatusFilter.chosen(request) == StatusFilter.WAITING else ["-pk"]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": _("Approvals"), **(extra_context or {})})
+
+    # Columns -------------------------------------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("tool"))
+    def what(self, call: Approval) -> SafeString:
+        return format_html('<a href="{}"><strong>{}</strong></a>', self.address(call), visible(call.name))
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """The columns; what stands in the one of the arguments depends on who looks."""
+
+        @admin.display(description=gettext_lazy("arguments"))
+        def table(call: Approval) -> str:
+            view = self.shown_view(request, call)
+            edited = view.get("edited_arguments")
+            rows = arguments(view["arguments"] if edited is None else edited, short=True)
+            context = {"rows": rows[:MOST_ROWS], "left": len(rows[MOST_ROWS:]), "hidden": view.get("hidden")}
+            return render_to_string("criogen_threads/admin/parts/listed_arguments.html", context)
+
+        return ["what", table, "asked", "thread_link", "waits", "standing"]
+
+    @admin.display(description=gettext_lazy("asked by"))
+    def asked(self, call: Approval) -> str:
+        who = call.run.actor or call.thread.owner
+        return who.get_username() if who else _("the site")
+
+    @admin.display(description=gettext_lazy("thread"))
+    def thread_link(self, call: Approval) -> SafeString:
+        address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[call.thread_id])
+        return format_html('<a href="{}">{}</a><br>{}', address, visible(call.thread.key), visible(call.run.agent))
+
+    @admin.display(description=gettext_lazy("age"))
+    def waits(self, call: Approval) -> str:
+        context = {"age": age(call.created_at), "left": remaining(call)}
+        return render_to_string("criogen_threads/admin/parts/age.html", context)
+
+    @admin.display(description=gettext_lazy("status"))
+    def standing(self, call: Approval) -> str:
+        return render_to_string("criogen_threads/admin/parts/call_status.html", {"call": call, "by": call.decided_by})
+
+    def address(self, call: ToolCall) -> str:
+        """The page of one approval."""
+        return reverse(f"{self.admin_site.name}:{APP}_approval_change", args=[call.pk])
+
+    # Addresses -----------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[Any]:
+        own = [
+            path("answer/", self.own_view(self.bulk_view), name=f"{APP}_approval_bulk"),
+            path("<uuid:pk>/answer/", self.own_view(self.answer_view), name=f"{APP}_approval_answer"),
+        ]
+        return [*own, *super().get_urls()]
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:  # noqa: ARG002
+        """There is no history beside the page itself."""
+        messages.info(request, _("Everything about an approval is on its page."))
+        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:{APP}_approval_change", args=[object_id]))

@@ -1,0 +1,91 @@
+"""Runs with how long they took and what they used, as bars beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.utils.timezone import now
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from criogen_threads.admin.text import visible
+from criogen_threads.models import Run
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+    from criogen_threads.models import Thread
+
+PAGE = 30
+BAR = 160
+"""Width of the longest bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run; widths are parts of ``BAR``, those of the tokens add up."""
+
+    run: Run
+    who: str
+    duration: str
+    duration_width: int
+    tokens: int
+    input_width: int
+    output_width: int
+    error: SafeString | str
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A page of runs; ``before`` continues it."""
+
+    rows: list[Measured]
+    before: int | None
+
+
+def page(thread: Thread, before: int | None) -> Runs:
+    """The runs of a thread below a number, newest first."""
+    runs = Run.objects.filter(thread=thread.pk).select_related("actor").order_by("-number")
+    found = list((runs if before is None else runs.filter(number__lt=before))[: PAGE + 1])
+    shown = found[:PAGE]
+    longest = max((_seconds(run) or 0 for run in shown), default=0)
+    largest = max((run.tokens for run in shown), default=0)
+    rows = [_measured(run, longest, largest) for run in shown]
+    return Runs(rows, shown[-1].number if len(found) > PAGE else None)
+
+
+def _measured(run: Run, longest: float, largest: int) -> Measured:
+    seconds = _seconds(run)
+    output = int(run.usage.get("output_tokens", 0))
+    return Measured(
+        run=run,
+        who=run.actor.get_username() if run.actor else _("the site"),
+        duration="" if seconds is None else duration(seconds),
+        duration_width=_part(seconds or 0, longest),
+        tokens=run.tokens,
+        input_width=_part(run.tokens - output, largest),
+        output_width=_part(output, largest),
+        error=visible(str(run.error_message)) if run.error_message else "",
+    )
+
+
+def _part(value: float, most: float) -> int:
+    return max(1, round(BAR * value / most)) if value > 0 and most > 0 else 0
+
+
+def _seconds(run: Run) -> float | None:
+    """How long the run took, or has taken so far; None before it starts."""
+    if run.started_at is None:
+        return None
+    return max(0.0, ((run.completed_at or now()) - run.started_at).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 1:
+        return _("%(count)d ms") % {"count": round(seconds * 1000)}
+    if seconds < 120:
+        return _("%(count).1f s") % {"count": seconds}
+    minutes = round(seconds / 60)
+    return ngettext("%(count)d minute", "%(count)d minutes", minutes) % {"count": minutes}

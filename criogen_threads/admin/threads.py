@@ -1,0 +1,127 @@
+"""The list of threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from criogen_threads import payload
+from criogen_threads.admin.acting import Acting
+from criogen_threads.admin.ages import age
+from criogen_threads.admin.base import APP
+from criogen_threads.admin.filters import AgentFilter, StateFilter, WaitingFilter
+from criogen_threads.admin.paging import BoundedPaginator
+from criogen_threads.admin.reading import ReadingPages
+from criogen_threads.admin.text import listed, visible
+from criogen_threads.models import Thread
+from criogen_threads.policy import get_policy
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest, HttpResponse
+    from django.utils.safestring import SafeString
+
+ENTRY = ("view_thread", "view_transcript")
+"""Either of these permissions opens the list; the policy says which threads are in it."""
+
+
+@admin.register(Thread)
+class ThreadAdmin(ReadingPages, Acting):
+    """``admin/criogen_threads/thread/``"""
+
+    list_display = ["link", "state", "agent", "owner", "last_activity", "waiting", "tokens"]
+    list_display_links = None
+    list_filter = [StateFilter, WaitingFilter, AgentFilter]
+    list_select_related = ["owner"]
+    list_per_page = 50
+    ordering = ["-pk"]
+    sortable_by = ()
+    search_fields = ["key"]
+    search_help_text = gettext_lazy("Key, owner or title")
+    show_full_result_count = False
+    paginator = BoundedPaginator
+
+    class Media:
+        css = {"all": ["criogen_threads/console.css"]}
+        js = ["criogen_threads/console.js"]
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        user = request.user
+        if not (user.is_active and user.is_staff):
+            return False
+        if obj is None:
+            return any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
+        return get_policy().see(user, obj)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def get_actions(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        """None: a thread is deleted on its own page, by the journal."""
+        return {}
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        return lookup in ("owner", "owner__id__exact") or super().lookup_allowed(lookup, value, request)  # type: ignore[arg-type]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Thread]:
+        threads = get_policy().seen(request.user, super().get_queryset(request).filter(ephemeral=False))
+        return threads.annotate(is_held=Thread.objects.holding()).defer("state", "metadata")  # type: ignore[attr-defined, no-any-return]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Thread], search_term: str  # noqa: ARG002
+    ) -> tuple[QuerySet[Thread], bool]:
+        """By key, by the owner's name, by title."""
+        term = search_term.strip().replace("\x00", "")
+        if not term:
+            return queryset, False
+        stored = payload.dumps(term)[1:-1]
+        named = queryset.annotate(title_text=Cast("title", TextField()))
+        owner = f"owner__{_username()}__icontains"
+        return named.filter(Q(key__icontains=term) | Q(**{owner: term}) | Q(title_text__icontains=stored)), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": _("Threads"), **(extra_context or {})})
+
+    # Columns -------------------------------------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("thread"))
+    def link(self, thread: Thread) -> SafeString:
+        address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[thread.pk])
+        title = format_html("<br>{}", listed(thread.title)) if thread.title else ""
+        return format_html('<a href="{}"><strong>{}</strong></a>{}', address, visible(thread.key), title)
+
+    @admin.display(description=gettext_lazy("status"))
+    def state(self, thread: Thread) -> str:
+        return render_to_string("criogen_threads/admin/parts/state.html", {"state": state_of(thread)})
+
+    @admin.display(description=gettext_lazy("last activity"))
+    def last_activity(self, thread: Thread) -> str:
+        when = thread.last_message_at or thread.created_at
+        return _("%(age)s ago") % {"age": age(when)}
+
+    @admin.display(description=gettext_lazy("waiting"))
+    def waiting(self, thread: Thread) -> str:
+        return str(thread.pending or "")
+
+
+def state_of(thread: Thread) -> str:
+    """As ``chains.Standing.state``, of a row that knows whether it ``is_held``."""
+    if thread.status == Thread.Status.RUNNING and not thread.is_held:  # type: ignore[attr-defined]
+        return "interrupted"
+    if thread.status == Thread.Status.SUSPENDED and not thread.pending:
+        return "running"
+    return str(thread.status)
+
+
+def _username() -> str:
+    from django.contrib.auth import get_user_model
+
+    return str(get_user_model().USERNAME_FIELD)
