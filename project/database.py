@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 POOL = {"min_size": 1, "max_size": 20, "timeout": 30}
+PREPARE_AFTER = 5  # psycopg's own default; None behind a transaction-mode pooler that forgets what was prepared
 
 
 def database(url: str) -> dict[str, Any]:
@@ -54,5 +55,5 @@ def _postgresql(url: str) -> dict[str, Any]:
         "PORT": parts.pop("port", ""),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {**parts, "pool": dict(POOL)},
+        "OPTIONS": {**parts, "pool": dict(POOL), "prepare_threshold": PREPARE_AFTER},
     }

@@ -58,6 +58,7 @@ def _wait_for_dispatched_runs() -> None:
     while isinstance(dispatcher, InProcess) and dispatcher.active and time.monotonic() < deadline:
         lease.stop(grace=0)
         time.sleep(0.002)
+    dispatch.close()
 
 
 def _idle(pool: DaemonPool) -> bool:

@@ -61,7 +61,7 @@ class CheckpointShape(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     version = serializers.IntegerField()
     status = serializers.CharField()
-    source = serializers.CharField()  # type: ignore[assignment] (a field's own attribute has the name)
+    source = serializers.CharField()  # type: ignore[assignment]
     step = serializers.IntegerField()
     run_id = serializers.UUIDField(allow_null=True)
     parent_id = serializers.UUIDField(allow_null=True)

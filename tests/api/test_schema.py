@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from criogen_threads.agents import tool
 from criogen_threads.models import Checkpoint, Run, Thread, ToolCall
-from tests.api.support import Api
 from tests.api.test_access import TABLE
 from tests.processes import ROOT
 from tests.support import an_agent, call
@@ -24,6 +23,8 @@ from tests.support import an_agent, call
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from pytest_django.fixtures import SettingsWrapper
+
+    from tests.api.support import Api
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -153,7 +153,7 @@ async def test_f31_a_crash_after_started_asks_again_because_its_outcome_is_unkno
     assert (first.status, second.status, second.try_number) == ("unknown", "awaiting_approval", 2)
     assert (second.step, second.index, second.run_id) == (first.step, first.index, first.run_id)
     with refused("resume_invalid"):
-        await payments.chat.decide({first.pk: True})
+        await payments.chat.decide({first.pk: False})
     assert (await payments.chat.approve()).text == "done"
     assert payments.ran == ["paid", "paid"]
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from tests.streaming.servers import Web
 
-PATIENCE = 10.0
+PATIENCE = 20.0
+
+_guards: set[asyncio.Task[None]] = set()
 
 
 class Client:
@@ -32,7 +34,6 @@ class Client:
         self.close_code: int | None = None
         self._number = 0
         self._socket: Any = None
-        self._guards: list[asyncio.Task[None]] = []
 
     async def connect(self, web: Web, *, origin: str | None = None, **subscribe: Any) -> dict[str, Any]:
         """Connect and subscribe behind what the transcript has; returns ``subscribed``."""
@@ -46,7 +47,9 @@ class Client:
             max_size=None, open_timeout=PATIENCE, ping_interval=None,
         )  # fmt: skip
         self.close_code = None
-        self._guards.append(asyncio.create_task(_closed_at_the_end(self._socket)))
+        guard = asyncio.create_task(_closed_at_the_end(self._socket))
+        _guards.add(guard)
+        guard.add_done_callback(_guards.discard)
 
     async def subscribe(self, **values: Any) -> dict[str, Any]:
         answer = await self.ask("subscribe", **{**self.transcript.place(), **values})

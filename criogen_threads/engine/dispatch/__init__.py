@@ -41,8 +41,17 @@ def get_dispatcher() -> Dispatcher:
     global _dispatcher
     wanted = import_string(NAMED.get(settings.DISPATCHER, settings.DISPATCHER))
     if _dispatcher is None or type(_dispatcher) is not wanted:
+        close()
         _dispatcher = wanted()
     return _dispatcher
+
+
+def close() -> None:
+    """Let the dispatcher go; the next run that is handed over makes a new one."""
+    global _dispatcher
+    if _dispatcher is not None:
+        _dispatcher.close()
+    _dispatcher = None
 
 
 def submit(run_id: UUID) -> None:

@@ -30,3 +30,6 @@ class Dispatcher:
     def retry(self, run_id: UUID) -> None:
         """Have an accepted retry taken up."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """Look for nothing more: another dispatcher takes over, as when a test changes the setting."""

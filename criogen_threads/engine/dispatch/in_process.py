@@ -32,6 +32,10 @@ class InProcess(Dispatcher):
         self.active: set[Any] = set()
         self._slots: asyncio.Semaphore | None = None
         self._scanning = False
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
 
     def submit(self, run_id: UUID) -> None:
         self._start(run_id, execute(run_id))
@@ -65,6 +69,8 @@ class InProcess(Dispatcher):
         """Take up what nobody executes: runs whose process died, and those that had to stay in line."""
         while not leases.current().stopping:
             await asyncio.sleep(SCAN_SECONDS)
+            if self._closed:
+                return
             try:
                 for run_id in await in_database(lines.forsaken, leases.current().id):
                     self.submit(run_id)

@@ -11,7 +11,7 @@ from collections import namedtuple
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
@@ -118,7 +118,7 @@ def _given(row: Model) -> tuple[AnyField, ...]:
     return tuple(field for field in row._meta.concrete_fields if not isinstance(values[field.attname], DatabaseDefault))
 
 
-@cache
+@lru_cache(maxsize=512)
 def _insert(alias: str, model: type[Model], fields: tuple[AnyField, ...], count: int, ignore: bool) -> Statement:
     """Its values are those of the first row, in the order of the fields, then those of the next."""
     rows = [model(**{field.attname: Bind(field.attname, field) for field in fields}) for _ in range(count)]
@@ -135,6 +135,10 @@ def _update(alias: str, model: type[Model], columns: tuple[str, ...]) -> Stateme
     query.add_update_values({name: bind(model, name) for name in columns})
     text, params = query.get_compiler(using=alias).as_sql()
     return Statement(text, tuple(params))
+
+
+MOST_ROWS = 500
+"""Rows of one INSERT: databases limit how many values a statement may have."""
 
 
 class AlreadyWritten(Exception):
@@ -223,10 +227,14 @@ class Session:
         return None if pk is None else model._base_manager.using(self.alias).filter(pk=pk, **conditions).first()
 
     def insert(self, rows: Sequence[Model], *, ignore_conflicts: bool = False) -> None:
-        """Insert rows of one model in one statement."""
+        """Insert rows of one model, in one statement unless they are very many."""
         if not rows:
             return
         self.proof = (type(rows[0]), rows[0].pk)
+        for start in range(0, len(rows), MOST_ROWS):
+            self._insert(rows[start : start + MOST_ROWS], ignore_conflicts)
+
+    def _insert(self, rows: Sequence[Model], ignore_conflicts: bool) -> None:
         fields = _given(rows[0])
         statement = _insert(self.alias, type(rows[0]), fields, len(rows), ignore_conflicts)
         values = [vars(row)[field.attname] for row in rows for field in fields]

@@ -1,0 +1,30 @@
+"""What the templates of the console, and a site's own admin templates, may use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import template
+
+from criogen_threads.admin.approvals import ENTRY, open_approvals
+from criogen_threads.admin.base import APP
+from criogen_threads.policy import get_policy
+
+if TYPE_CHECKING:
+    from django.template.context import Context
+
+register = template.Library()
+
+MOST_COUNTED = 1_000
+
+
+@register.simple_tag(takes_context=True)
+def waiting_approvals(context: Context) -> dict[str, Any]:
+    """How many approvals this user may answer: ``number``, ``more`` where it was counted no further, and
+    ``shown``, whether the queue is this user's to open."""
+    user = context["user"]
+    shown = user.is_active and user.is_staff and any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
+    if not shown:
+        return {"shown": False, "number": 0, "more": False}
+    number = get_policy().decidable(user, open_approvals())[: MOST_COUNTED + 1].count()
+    return {"shown": True, "number": min(number, MOST_COUNTED), "more": number > MOST_COUNTED}
