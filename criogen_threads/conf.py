@@ -143,6 +143,38 @@ class Settings:
         return bool(self._get("AGUI_CANCEL_ON_CLOSE", True))
 
     @property
+    def NOTIFY_EMAIL(self) -> bool:
+        """Write to those who may answer an approval that it waits, and to who asked that it was answered, through
+        Django's mail. Default False."""
+        return bool(self._get("NOTIFY_EMAIL", False))
+
+    @property
+    def NOTIFY_WEBHOOK(self) -> str | None:
+        """The http(s) address that is told the same, signed with NOTIFY_SECRET. Default None."""
+        address = self._get("NOTIFY_WEBHOOK", None)
+        return None if address is None else str(address)
+
+    @property
+    def NOTIFY_SECRET(self) -> str:
+        """The key that webhooks are signed with; without one none is sent. Default ""."""
+        return str(self._get("NOTIFY_SECRET", ""))
+
+    @property
+    def NOTIFY_SITE(self) -> str:
+        """Where the site is, such as "https://example.com", for links to an approval's page. Default "": no link."""
+        return str(self._get("NOTIFY_SITE", ""))
+
+    @property
+    def NOTIFY_RETRIES(self) -> int:
+        """How often a notice that could not be sent is tried again. Default 5."""
+        return int(self._get("NOTIFY_RETRIES", 5))
+
+    @property
+    def NOTIFY_BACKOFF(self) -> float:
+        """Seconds before the first repeat of a notice; doubled for each further one. Default 2."""
+        return float(self._get("NOTIFY_BACKOFF", 2))
+
+    @property
     def IN_CALLING_THREAD(self) -> bool:
         """Run reads, saves and tools in the calling thread, without a beat: for a site's own ``TestCase``,
         whose transaction other threads cannot see. Default False; set by ``criogen_threads.testing``."""

@@ -48,7 +48,7 @@ class Acting(Console):
         target = checkpoint(thread, identifier(given.get("checkpoint")))
         if request.method != "POST":
             found = consequences(thread, target, audience(request, thread))
-            return self.page(request, "rewind", title=_("Rewind?"), thread=thread, target=target, found=found)
+            return self.page(request, "rewind", title=_("Rewind?"), readable=True, thread=thread, target=target, found=found)
         if given.get("version") != str(thread.version):
             messages.error(request, _("The thread has moved on since. Look at it again."))
             return self._back(thread, "branches")
@@ -89,7 +89,7 @@ class Acting(Console):
         """GET asks; POST deletes the thread and everything of it, unless a run is under way."""
         thread = self._allowed(request, object_id, "delete")
         if request.method != "POST":
-            return self.page(request, "delete", title=_("Delete?"), thread=thread)
+            return self.page(request, "delete", title=_("Delete?"), readable=True, thread=thread)
         if self.act(request, handle_on(thread, request.user).delete_sync, on_busy="reject") is None:
             return self._back(thread)
         self.log_deletions(request, [thread])  # type: ignore[arg-type]

@@ -15,9 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from criogen_threads.admin.ages import age, remaining
-from criogen_threads.admin.base import APP, Console
+from criogen_threads.admin.base import APP
 from criogen_threads.admin.bulk import BulkDecisions
-from criogen_threads.admin.deciding import Deciding
 from criogen_threads.admin.filters import AgentFilter, AgeFilter, ByMeFilter, StatusFilter, ToolFilter
 from criogen_threads.admin.paging import BoundedPaginator
 from criogen_threads.admin.text import arguments, visible
@@ -47,7 +46,7 @@ def _is_open() -> Q:
 
 
 @admin.register(Approval)
-class ApprovalAdmin(Deciding, BulkDecisions, Console):
+class ApprovalAdmin(BulkDecisions):
     """``admin/criogen_threads/approval/``"""
 
     list_display_links = None

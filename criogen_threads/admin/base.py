@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from criogen_threads import errors, inputs, redaction
 from criogen_threads.agents import Agent, get_agent
 from criogen_threads.api.waiting import release
-from criogen_threads.engine import chains
+from criogen_threads.engine import telling
 from criogen_threads.models import Thread
 from criogen_threads.policy import get_policy
 from criogen_threads.threads import ThreadHandle
@@ -53,7 +53,7 @@ def explain(error: errors.CriogenError) -> str:
     """What was refused, and why, for a member of the staff; who answered and when where somebody has."""
     details = error.details
     if details.get("decided_by") or details.get("decided_at"):
-        return _("%(who)s has already answered this, %(when)s.") % {
+        return _("%(who)s has already answered this: %(when)s") % {
             "who": details.get("decided_by") or _("Somebody"),
             "when": moment(parse_datetime(str(details.get("decided_at") or ""))),
         }
@@ -79,6 +79,7 @@ class Console(AnyModelAdmin):
 
     def page(self, request: HttpRequest, template: str, status: int = 200, **context: Any) -> TemplateResponse:
         """One of the console's own pages."""
+        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
         common = {**self.admin_site.each_context(request), "opts": self.model._meta, "media": self.media}
         name = f"criogen_threads/admin/{template}.html"
         return TemplateResponse(request, name, {**common, **context}, status=status)
@@ -139,9 +140,9 @@ def note(thread: Thread, user: Any, action: str, **details: Any) -> None:
         return
 
 
-def standing(thread: Thread) -> chains.Standing:
+def standing(thread: Thread) -> telling.Standing:
     """Where a thread stands, in one query."""
-    found = chains.standings([thread.key]).get(thread.key)
+    found = telling.standings([thread.key]).get(thread.key)
     if found is None or found.thread_id != thread.pk:
         raise Http404
     return found

@@ -140,6 +140,7 @@ class Deciding(Console):
             "age": age(call.created_at),
             "left": left,
             "waiting": waiting,
+            "given_reason": request.POST.get("reason", ""),
             "may": may,
             "may_approve": may_approve,
             "why_not": _why_not(request.user, call) if waiting and not may else "",

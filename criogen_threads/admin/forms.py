@@ -98,8 +98,23 @@ class _JSON(_Argument):
         return json.loads(text, parse_constant=_refuse)
 
 
+class _Number(_JSON):
+    """A number, and nothing else that JSON has."""
+
+    def read(self, text: str) -> Any:
+        value = super().read(text)
+        if not _is_number(value):
+            raise ValueError(text)
+        return value
+
+
 class _YesNo(_JSON):
-    widget = forms.Select
+    """Yes or no."""
+
+    def clean(self, value: Any) -> Any:
+        if value not in ("", "true", "false", None):
+            raise forms.ValidationError(_("This cannot be read: %(hint)s") % {"hint": self.help_text})
+        return super().clean(value)
 
 
 def _escaped(character: str) -> str:
@@ -119,7 +134,7 @@ def _field(schema: Mapping[str, Any], value: Any, *, required: bool) -> _Argumen
         choices = [*([] if required else [("", "—")]), *YES_NO]
         return _YesNo(value, required=required, hint=_("yes or no"), widget=forms.Select(choices=choices))
     if _is_number(value) or (kind in ("integer", "number") and value is ABSENT):
-        return _JSON(value, required=required, hint=_("a number"), widget=forms.TextInput())
+        return _Number(value, required=required, hint=_("a number"), widget=forms.TextInput())
     if isinstance(value, str) and not any(map(is_unseen, value)) and "\n" != value[:1]:
         return _Argument(value, required=required, hint=_("text"), widget=_text_widget(value))
     if value is ABSENT and kind == "string":

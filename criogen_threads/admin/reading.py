@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest
 
-    from criogen_threads.engine.chains import Standing
+    from criogen_threads.engine.telling import Standing
 
 LIVE = ("running",)
 
@@ -85,6 +85,7 @@ class ReadingPages(Console):
         return {
             "title": _("Thread %(key)s") % {"key": thread.key},
             "thread": thread,
+            "readable": tab != "story",
             "key": visible(thread.key),
             "subtitle": None,
             "heading": listed(thread.title) if thread.title else "",

@@ -171,4 +171,4 @@ def text_part(text: str, short: int | None, *, markdown: bool = False) -> Part:
     cut = text if short is None else text[:short]
     more = len(text) - len(cut)
     html = formatted(text) if markdown and not more else None
-    return Part("text", visible(cut) if html is None else None, html, more)
+    return Part("text", visible(cut, prose=True) if html is None else None, html, more)

@@ -31,6 +31,9 @@ UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 UNSEEN = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"}
 """Letters and marks that take room, or none, and show nothing."""
 
+IN_PROSE = frozenset("\u00a0\u200d\u202f\ufe0e\ufe0f")
+"""Spaces that do not break, and what emoji are joined with: no news in what people say to each other."""
+
 ABSENT: Any = object()
 """There is no such argument."""
 
@@ -49,28 +52,37 @@ def is_unseen(character: str) -> bool:
     )
 
 
-def visible(text: str) -> SafeString:
-    """The text as HTML, every invisible or direction-changing character as a mark with its number."""
+def visible(text: str, *, prose: bool = False) -> SafeString:
+    """The text as HTML, every invisible or direction-changing character as a mark with its number.
+
+    Args:
+        prose: Leave those that are usual in prose as they are.
+    """
     if text.isascii() and text.isprintable():
         return mark_safe(escape(text))  # noqa: S308 (escaped)
-    return mark_safe("".join(_marked(text)))  # noqa: S308 (escaped piece by piece)
+    usual = IN_PROSE if prose else frozenset()
+    return mark_safe("".join(_marked(text, usual)))  # noqa: S308 (escaped piece by piece)
 
 
-def _marked(text: str) -> Iterator[str]:
+def _marked(text: str, usual: frozenset[str]) -> Iterator[str]:
     start = 0
     for index, character in enumerate(text):
-        if not character.isprintable() or not character.isascii():
-            if is_unseen(character):
-                yield escape(text[start:index])
-                yield _mark(character)
-                start = index + 1
+        if _is_suspect(character) and character not in usual and is_unseen(character):
+            yield escape(text[start:index])
+            yield _mark(character)
+            start = index + 1
     yield escape(text[start:])
+
+
+def _is_suspect(character: str) -> bool:
+    """A quick look, as texts are long."""
+    return not (character.isascii() and character.isprintable())
 
 
 @lru_cache(maxsize=1_000)
 def _mark(character: str) -> str:
     name = unicodedata.name(character, "")
-    return format_html('<span class="criogen-mark" title="{}">U+{:04X}</span>', name, ord(character))
+    return format_html('<span class="criogen-mark" title="{}">U+{}</span>', name, f"{ord(character):04X}")
 
 
 def pretty(value: Any) -> str:
@@ -147,6 +159,8 @@ def _compared(name: str, old: Any, new: Any) -> Argument:
 
 @lru_cache(maxsize=500)
 def formatted(text: str) -> SafeString | None:
-    """Markdown as sanitised HTML; None where it stays plain."""
+    """Markdown as sanitised HTML; None where it stays plain, so that what is unseen in it can be marked."""
+    if any(_is_suspect(each) and each not in IN_PROSE and is_unseen(each) for each in text):
+        return None
     html = render(text)
     return None if html is None else mark_safe(html)  # noqa: S308 (sanitised by nh3)

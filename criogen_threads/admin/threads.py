@@ -37,7 +37,7 @@ ENTRY = ("view_thread", "view_transcript")
 class ThreadAdmin(ReadingPages, Acting):
     """``admin/criogen_threads/thread/``"""
 
-    list_display = ["link", "state", "agent", "owner", "last_activity", "waiting", "tokens"]
+    list_display = ["link", "stands", "agent", "owner", "last_activity", "waiting", "tokens"]
     list_display_links = None
     list_filter = [StateFilter, WaitingFilter, AgentFilter]
     list_select_related = ["owner"]
@@ -45,7 +45,6 @@ class ThreadAdmin(ReadingPages, Acting):
     ordering = ["-pk"]
     sortable_by = ()
     search_fields = ["key"]
-    search_help_text = gettext_lazy("Key, owner or title")
     show_full_result_count = False
     paginator = BoundedPaginator
 
@@ -99,7 +98,7 @@ class ThreadAdmin(ReadingPages, Acting):
         return format_html('<a href="{}"><strong>{}</strong></a>{}', address, visible(thread.key), title)
 
     @admin.display(description=gettext_lazy("status"))
-    def state(self, thread: Thread) -> str:
+    def stands(self, thread: Thread) -> str:
         return render_to_string("criogen_threads/admin/parts/state.html", {"state": state_of(thread)})
 
     @admin.display(description=gettext_lazy("last activity"))
@@ -113,7 +112,7 @@ class ThreadAdmin(ReadingPages, Acting):
 
 
 def state_of(thread: Thread) -> str:
-    """As ``chains.Standing.state``, of a row that knows whether it ``is_held``."""
+    """As ``telling.Standing.state``, of a row that knows whether it ``is_held``."""
     if thread.status == Thread.Status.RUNNING and not thread.is_held:  # type: ignore[attr-defined]
         return "interrupted"
     if thread.status == Thread.Status.SUSPENDED and not thread.pending:

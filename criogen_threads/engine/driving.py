@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.agents import get_agent
-from criogen_threads.engine import admission, reads
+from criogen_threads.engine import admission, reads, stopping  # noqa: F401 (stopping hangs itself on atexit)
 from criogen_threads.engine.journal import lines, saves
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import events as ag
@@ -11,6 +10,16 @@ from ag_ui.core import events as ag
 from criogen_threads.engine import transcript
 from criogen_threads.engine.views import approval_view
 from criogen_threads.streaming.parts import ARGUMENTS, REASONING, TEXT, part_id
+from criogen_threads.streaming.wires import (
+    PROTOCOL,
+    Open,
+    content_part,
+    custom,
+    end_part,
+    start_part,
+    wire,
+    withdraw,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,89 +27,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.telling import Told
     from criogen_threads.models import Message, ToolCall
     from criogen_threads.streaming.showing import Viewer
-
-PROTOCOL = "1.0"
-Wire = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Open:
-    """What a client has open: the run under way, and the message that streams with an offset for each part."""
-
-    run: str | None = None
-    attempt: int = 1
-    message: str | None = None
-    parts: dict[str, tuple[str, int]] = field(default_factory=dict)  # id: kind, offset
-
-    def close(self) -> None:
-        self.message = None
-        self.parts = {}
-
-    def copy(self) -> Open:
-        return Open(self.run, self.attempt, self.message, dict(self.parts))
-
-    def mark(self) -> tuple[Any, ...]:
-        """Equal for two clients that have the same open."""
-        return (self.run, self.attempt, self.message, tuple(self.parts.items()))
-
-
-def wire(event: ag.BaseEvent) -> Wire:
-    """An event as it is sent."""
-    return event.model_dump(mode="json", by_alias=True)
-
-
-def custom(name: str, /, **value: Any) -> Wire:
-    return wire(ag.CustomEvent(name=f"criogen.{name}", value=value))
-
-
-# Live pieces -----------------------------------------------------------------------------------------------------
-
-
-def live(open: Open, message: str, name: str, kind: str, tool: str, text: str, offset: int) -> list[Wire]:
-    """The next piece of a part, which is opened where it is new. ``open`` moves on."""
-    events: list[Wire] = []
-    open.message = message
-    if name not in open.parts:
-        events += _start(name, kind, tool, message)
-    open.parts[name] = (kind, offset + len(text))
-    place = {"offset": offset, "end": offset + len(text)}
-    return [*events, _content(name, kind, text, place)]
-
-
-def _start(name: str, kind: str, tool: str, message: str) -> list[Wire]:
-    if kind == TEXT:
-        return [wire(ag.TextMessageStartEvent(message_id=name, role="assistant"))]
-    if kind == ARGUMENTS:
-        return [wire(ag.ToolCallStartEvent(tool_call_id=name, tool_call_name=tool, parent_message_id=message))]
-    return [wire(ag.ReasoningStartEvent(message_id=name)), wire(ag.ReasoningMessageStartEvent(message_id=name))]
-
-
-def _content(name: str, kind: str, text: str, metadata: dict[str, Any] | None = None) -> Wire:
-    if kind == TEXT:
-        return wire(ag.TextMessageContentEvent(message_id=name, delta=text, metadata=metadata))
-    if kind == ARGUMENTS:
-        return wire(ag.ToolCallArgsEvent(tool_call_id=name, delta=text, metadata=metadata))
-    return wire(ag.ReasoningMessageContentEvent(message_id=name, delta=text, metadata=metadata))
-
-
-def _end(name: str, kind: str, metadata: dict[str, Any] | None = None) -> list[Wire]:
-    if kind == TEXT:
-        return [wire(ag.TextMessageEndEvent(message_id=name, metadata=metadata))]
-    if kind == ARGUMENTS:
-        return [wire(ag.ToolCallEndEvent(tool_call_id=name, metadata=metadata))]
-    end = ag.ReasoningMessageEndEvent(message_id=name, metadata=metadata)
-    return [wire(end), wire(ag.ReasoningEndEvent(message_id=name))]
-
-
-def withdraw(open: Open) -> list[Wire]:
-    """The half answer that a client has is void: its parts end, and it goes."""
-    if open.message is None:
-        return []
-    ends = [event for name, (kind, _) in open.parts.items() for event in _end(name, kind)]
-    gone = custom("discarded", messageId=open.message)
-    open.close()
-    return [*ends, gone]
-
+    from criogen_threads.streaming.wires import Wire
 
 # Saved events ----------------------------------------------------------------------------------------------------
 
@@ -126,7 +53,7 @@ def _project(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:
     return [wire(ag.CustomEvent(name=told.event.type, value=told.event.details or {}))]
 
 
-def _run_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:
+def _run_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001 (one signature)
     run, attempt = str(told.event.run_id), (told.event.details or {}).get("attempt", 1)
     if open.run == run and open.attempt == attempt:
         return []  # an answered approval: the same run goes on
@@ -154,7 +81,7 @@ def _message(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  #
     text, content = transcript.text_of(message.content), _other_blocks(message)
     name, metadata = str(message.id), {**place(message), **({"content": content} if content else {})}
     start = ag.TextMessageStartEvent(message_id=name, role="user")
-    return [wire(start), _content(name, TEXT, text), *_end(name, TEXT, metadata)]
+    return [wire(start), content_part(name, TEXT, text), *end_part(name, TEXT, metadata)]
 
 
 def place(message: Message) -> dict[str, Any]:
@@ -180,12 +107,12 @@ def _answer(open: Open, message: Message, viewer: Viewer) -> Iterator[Wire]:
     for part, kind, tool, text in parts:
         known, offset = open.parts.pop(part, (None, 0))
         if known is None:
-            yield from _start(part, kind, tool, name)
+            yield from start_part(part, kind, tool, name)
         if text[offset:]:
-            yield _content(part, kind, text[offset:], {"offset": offset, "end": len(text)})
-        yield from _end(part, kind, place(message))
+            yield content_part(part, kind, text[offset:], {"offset": offset, "end": len(text)})
+        yield from end_part(part, kind, place(message))
     for part, (kind, _) in open.parts.items():
-        yield from _end(part, kind)
+        yield from end_part(part, kind)
     if not parts:
         yield custom("empty_message", messageId=name, **place(message))  # nothing of it is for this person
     open.close()

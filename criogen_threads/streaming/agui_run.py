@@ -14,14 +14,15 @@ from criogen_threads.streaming import agui, history
 from criogen_threads.streaming.approvals import interrupts
 from criogen_threads.streaming.feed import Feed, Frame, Resync
 from criogen_threads.streaming.sse import KEEP_ALIVE_SECONDS, as_json, changed
+from criogen_threads.streaming.wires import PROTOCOL, Open, custom, wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ag_ui.core.types import RunAgentInput
 
-    from criogen_threads.streaming.agui import Wire
     from criogen_threads.streaming.showing import Viewer
+    from criogen_threads.streaming.wires import Wire
     from criogen_threads.threads import ThreadHandle
 
 ENDS = ("RUN_FINISHED", "RUN_ERROR")
@@ -69,9 +70,9 @@ class Attached:
         """The run as server-sent events. Leaving before its end cancels it, where the settings say so."""
         try:
             started = ag.RunStartedEvent(
-                thread_id=self.given.thread_id, run_id=self.given.run_id, protocol_version=agui.PROTOCOL
+                thread_id=self.given.thread_id, run_id=self.given.run_id, protocol_version=PROTOCOL
             )
-            yield _data(agui.wire(started))
+            yield _data(wire(started))
             if self.joined:
                 for event in await self._catch_up():
                     yield _data(event)
@@ -80,7 +81,7 @@ class Attached:
                     yield text
         except Resync:
             gone = ag.RunErrorEvent(message="The thread was deleted.", code="thread_not_found")
-            yield _data(agui.wire(gone))
+            yield _data(wire(gone))
             self.ended = True
         finally:
             self.feed.leave()
@@ -163,15 +164,15 @@ class Attached:
         if event["type"] == "RUN_FINISHED":
             event = {**event, "runId": self.given.run_id, "threadId": self.given.thread_id}
             if event.get("outcome", {}).get("type") == "cancelled" and self.given.protocol_version is None:
-                return [agui.wire(ag.RunErrorEvent(message="Run cancelled by user", code="cancelled"))]
+                return [wire(ag.RunErrorEvent(message="Run cancelled by user", code="cancelled"))]
         return [event]
 
     def _waiting(self, pending: list[dict[str, Any]]) -> list[Wire]:
         """What this person may answer are interrupts; what others must answer is said."""
         others = [each for each in pending if not each["mine"]]
-        said = [agui.custom("waiting", pending=others)] if others else []
+        said = [custom("waiting", pending=others)] if others else []
         mine = interrupts(pending)
-        return [*said, *agui.suspended(agui.Open(), self.handle.id, self.run, mine)] if pending else []
+        return [*said, *agui.suspended(Open(), self.handle.id, self.run, mine)] if pending else []
 
 
 def _data(event: Wire) -> str:

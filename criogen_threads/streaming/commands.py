@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads import errors
 from criogen_threads.agents import get_agent
 from criogen_threads.engine.threads import in_database
+from criogen_threads.streaming.frames import FrameInvalidError
 from criogen_threads.threads import ThreadHandle
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
     Frame = dict[str, Any]
     Command = Callable[["Request"], Awaitable[dict[str, Any]]]
-
-
-class FrameInvalidError(errors.CriogenError):
-    """The frame is not one that this socket understands."""
-
-    code = "frame_invalid"
 
 
 class Request:

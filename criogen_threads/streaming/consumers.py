@@ -18,12 +18,13 @@ from channels.exceptions import StopConsumer
 from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
 from criogen_threads.engine.threads import in_database
-from criogen_threads.streaming.agui import PROTOCOL
-from criogen_threads.streaming.commands import COMMANDS, FrameInvalidError, Request
+from criogen_threads.streaming.commands import COMMANDS, Request
 from criogen_threads.streaming.feed import Feed, Resync
+from criogen_threads.streaming.frames import FrameInvalidError, echo, parse
 from criogen_threads.streaming.subscribing import subscribed
 from criogen_threads.streaming.visitor import Visitor
 from criogen_threads.streaming.window import Window
+from criogen_threads.streaming.wires import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -158,7 +159,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             await self._refuse(TOO_LARGE, "frame_too_large", "A frame has at most 1 MiB.")
             return
         try:
-            frame = _parse(text)
+            frame = parse(text)
         except FrameInvalidError as error:
             await self._say("error", code=error.code, message=str(error))
             return
@@ -188,7 +189,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
 
     async def _fail(self, frame: dict[str, Any], error: errors.CriogenError) -> None:
         details = {"details": error.details} if error.details else {}
-        await self._say("error", **_echo(frame), code=error.code, message=str(error), **details)
+        await self._say("error", **echo(frame), code=error.code, message=str(error), **details)
 
     async def _command(self, frame: dict[str, Any]) -> None:
         try:
@@ -203,13 +204,13 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
                 return
             request = Request(self.key, self.visitor, sight, frame, self.ticket)
             done = await COMMANDS[frame["type"]](request)
-        await self._say("ack", **_echo(frame), of=frame["type"], **done)
+        await self._say("ack", **echo(frame), of=frame["type"], **done)
         if self.feed is not None:
             self.feed.look_again()
 
     async def _hello(self, frame: dict[str, Any]) -> None:
         self.ticket = frame.get("ticket", self.ticket)
-        await self._say("hello", **_echo(frame), protocol=PROTOCOL, thread=self.key)
+        await self._say("hello", **echo(frame), protocol=PROTOCOL, thread=self.key)
 
     async def _ack(self, frame: dict[str, Any]) -> None:
         page = frame.get("page")
@@ -217,7 +218,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             raise FrameInvalidError("'page' is not the number of a page that was sent")
 
     async def _ping(self, frame: dict[str, Any]) -> None:
-        await self._say("pong", **_echo(frame))
+        await self._say("pong", **echo(frame))
 
     async def _pong(self, frame: dict[str, Any]) -> None:
         """A sign of life, which every frame is."""
@@ -234,10 +235,10 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             self.feed = Feed(self.key, viewer)
         self.feed.viewer, self.feed.html = viewer, frame.get("html") is True
         try:
-            await self._say("subscribed", **_echo(frame), **await subscribed(self.feed, frame))
+            await self._say("subscribed", **echo(frame), **await subscribed(self.feed, frame))
         except Resync:
             epoch = self.feed.watched.epoch
-            await self._say("resync", **_echo(frame), epoch=str(epoch) if epoch else None)
+            await self._say("resync", **echo(frame), epoch=str(epoch) if epoch else None)
             return
         self._writer = self._spawn(self._write(self.feed))
 
@@ -275,32 +276,3 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         feed.viewer = await in_database(lambda: sight.viewer)
         feed.adopt()
         await self._say("thread", epoch=str(feed.epoch))
-
-
-def _echo(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """The id that a client gave its frame, so that it knows the answer."""
-    given = frame.get("id")
-    if type(given) is int or (isinstance(given, str) and len(given) <= 200):
-        return {"id": given}
-    return {}
-
-
-def _parse(text: str | None) -> dict[str, Any]:
-    """A frame from what came over the wire.
-
-    Raises:
-        FrameInvalidError: ``frame_invalid``: binary, not JSON, not an object, or nested too deep.
-    """
-    if text is None:
-        raise FrameInvalidError("binary frames are not understood")
-    try:
-        frame = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise FrameInvalidError("the frame is not JSON, or nested too deep") from None
-    if not isinstance(frame, dict):
-        raise FrameInvalidError("a frame is a JSON object")
-    return frame
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)

@@ -14,14 +14,15 @@ from criogen_threads.streaming import agui, rendering
 from criogen_threads.streaming.approvals import approvals, interrupts
 from criogen_threads.streaming.parts import ARGUMENTS, TEXT
 from criogen_threads.streaming.relay import get_relay
+from criogen_threads.streaming.wires import Open, live, withdraw
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.telling import Standing, Told
-    from criogen_threads.streaming.agui import Wire
     from criogen_threads.streaming.showing import Viewer
     from criogen_threads.streaming.watched import Watched
+    from criogen_threads.streaming.wires import Wire
 
 PAGE = 25
 """Events that are read from the database at once."""
@@ -69,7 +70,7 @@ class Feed:
         self.changed = asyncio.Event()
         self.epoch: UUID | None = None
         self.seq = 0
-        self.open = agui.Open()
+        self.open = Open()
         self.announced: tuple[Any, ...] = ()
         self._html_end = 0
         self._watched: Watched | None = None
@@ -105,7 +106,7 @@ class Feed:
         if (epoch is not None and epoch != str(self.epoch)) or (after or 0) > newest:
             raise Resync
         self.seq = newest if after is None else after
-        self.open, self.announced, self._html_end = agui.Open(), (), 0
+        self.open, self.announced, self._html_end = Open(), (), 0
         if self.epoch is not None:
             begun = await in_database(telling.unfinished_at, self.epoch, self.seq)
             if begun is not None:
@@ -171,25 +172,25 @@ class Feed:
             if len(frames) > SHARED:
                 frames.clear()
             frames[mark] = await self._project(told)
-        frame, open = frames[mark]
-        self.open, self.seq = open.copy(), told.event.seq
+        frame, half = frames[mark]
+        self.open, self.seq = half.copy(), told.event.seq
         if self.open.message is None:
             self._html_end = 0
         return frame  # type: ignore[no-any-return]
 
-    async def _project(self, told: Told) -> tuple[Frame | None, agui.Open]:
-        open, extra, message = self.open.copy(), {}, told.message
+    async def _project(self, told: Told) -> tuple[Frame | None, Open]:
+        half, extra, message = self.open.copy(), {}, told.message
         consistent = True
         if message is not None and message.role == "assistant" and told.event.type == "message":
             text = transcript.text_of(message.content)
             consistent = self.watched.begins_with(str(message.id), text)
             if self.html and text:
                 extra["html"] = await rendering.rendered(text)
-        events = agui.project(open, told, self.key, self.viewer, consistent=consistent)
+        events = agui.project(half, told, self.key, self.viewer, consistent=consistent)
         if told.run is not None and told.run.client_id:
             extra["client_id"] = told.run.client_id
         run = str(told.event.run_id) if told.event.run_id else None
-        return (Frame(told.event.seq, run, events, extra) if events else None), open
+        return (Frame(told.event.seq, run, events, extra) if events else None), half
 
     def _withdrawn(self) -> list[Frame]:
         """The half answer of this client, when it is not the one under way."""
@@ -199,26 +200,26 @@ class Feed:
         if watched.open is not None and watched.open.message_id == mine:
             return []
         self._html_end = 0
-        return [Frame(None, self.open.run, agui.withdraw(self.open))]
+        return [Frame(None, self.open.run, withdraw(self.open))]
 
     def _live(self) -> list[Frame]:
-        open = self.watched.open
-        if open is None or self.standing is None:
+        half = self.watched.open
+        if half is None or self.standing is None:
             return []
         agent = self.standing.agent or ""
         frames = []
-        for name, part in open.parts.items():
+        for name, part in half.parts.items():
             offset = self.open.parts.get(name, ("", 0))[1]
             if part.length <= offset or (part.kind == ARGUMENTS and not self.viewer.sees_live(agent, part.name)):
                 continue
-            frames.append(self._piece(open.run_id, open.message_id, name, part, offset))
+            frames.append(self._piece(half.run_id, half.message_id, name, part, offset))
         return frames
 
     def _piece(self, run: str, message: str, name: str, part: Any, offset: int) -> Frame:
         mark = (message, name, offset, part.length, name in self.open.parts)
         frames = self.watched.frames
         if mark not in frames:
-            events = agui.live(self.open.copy(), message, name, part.kind, part.name, part.text[offset:], offset)
+            events = live(self.open.copy(), message, name, part.kind, part.name, part.text[offset:], offset)
             place = {"message": name, "offset": offset, "end": part.length}
             if len(frames) > SHARED:
                 frames.clear()
@@ -229,19 +230,19 @@ class Feed:
 
     async def _rendered(self) -> list[Frame]:
         """HTML of the blocks that are complete in the answer under way."""
-        open = self.watched.open
-        part = open.parts.get(open.message_id) if open is not None and self.html else None
-        if open is None or part is None:
+        half = self.watched.open
+        part = half.parts.get(half.message_id) if half is not None and self.html else None
+        if half is None or part is None:
             return []
         start, end = self._html_end, rendering.closed(part.text, self._html_end)
         if end <= start or part.length > rendering.MOST_CHARACTERS:
             return []
         html = await rendering.rendered(part.text[start:end])
-        if html is None or self.open.message != open.message_id:
+        if html is None or self.open.message != half.message_id:
             return []
         self._html_end = end
-        place = {"message": open.message_id, "offset": start, "end": end, "html": html}
-        return [Frame(None, open.run_id, [], place)]
+        place = {"message": half.message_id, "offset": start, "end": end, "html": html}
+        return [Frame(None, half.run_id, [], place)]
 
     async def _state(self) -> list[Frame]:
         """What no event says: that the run's process died, or that people are waited for."""

@@ -172,8 +172,8 @@ class Hub:
             if thread_id not in leases.current().runs:
                 return None
             stream = self._streams.get(thread_id)
-            open = stream.open.snapshot() if stream is not None and stream.open is not None else None
-            return {"type": "criogen.snapshot", "key": key, "open": open}
+            half = stream.open.snapshot() if stream is not None and stream.open is not None else None
+            return {"type": "criogen.snapshot", "key": key, "open": half}
 
     def _attend(self) -> None:
         """Begin to hear requests from other processes, and to forget answers whose run is over."""

@@ -101,13 +101,13 @@ class Relay:
     async def refresh(self, watched: Watched) -> None:
         """Read where a thread stands and what is new in it, and have the cursors look."""
         async with watched.reading:
-            open = watched.open if watched.unverified else None
-            message = open.message_id if open is not None else None
+            half = watched.open if watched.unverified else None
+            message = half.message_id if half is not None else None
             found = await in_database(_read, watched.key, watched.epoch, watched.loaded, message)
             standing, told, stored = found
-            if open is not None and (stored or watched.doubted):
-                watched.settle(open.message_id)
-            elif open is not None and watched.open is open:
+            if half is not None and (stored or watched.doubted):
+                watched.settle(half.message_id)
+            elif half is not None and watched.open is half:
                 watched.unverified = False
             watched.stand(standing, told)
         watched.wake()
@@ -141,10 +141,10 @@ class Relay:
             case "criogen.snapshot":
                 self._hear_snapshot(watched, message["open"])
 
-    def _hear_snapshot(self, watched: Watched, open: Mapping[str, Any] | None) -> None:
-        if open is None and watched.open is not None:
+    def _hear_snapshot(self, watched: Watched, half: Mapping[str, Any] | None) -> None:
+        if half is None and watched.open is not None:
             watched.unverified = watched.doubted = True
-        watched.hear_snapshot(open)
+        watched.hear_snapshot(half)
         if watched.unverified:
             self.look_again(watched)
         else:

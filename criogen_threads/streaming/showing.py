@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import redaction
@@ -17,7 +17,7 @@ class Viewer:
     """The person at the other end."""
 
     user: Any
-    audience: Audience = Audience()
+    audience: Audience = field(default_factory=Audience)
 
     @classmethod
     def of(cls, user: Any, thread: Thread | None) -> Viewer:

@@ -16,9 +16,9 @@ from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
 from criogen_threads.engine import telling
 from criogen_threads.engine.threads import in_database
-from criogen_threads.streaming import agui
 from criogen_threads.streaming.feed import Feed, Frame, Resync
 from criogen_threads.streaming.visitor import sight, user_of
+from criogen_threads.streaming.wires import custom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -133,32 +133,39 @@ async def _is_over(feed: Feed) -> bool:
 
 
 async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIterator[str]:
-    budget = LARGEST_BYTES
-    deadline, recheck = time.monotonic() + LONGEST_SECONDS, time.monotonic() + settings.RECHECK_SECONDS
+    budget, deadline = LARGEST_BYTES, time.monotonic() + LONGEST_SECONDS
     try:
         if moved:
-            yield lines(Frame(0, None, [agui.custom("resync", epoch=str(feed.epoch))]), feed)
-        while budget > 0 and time.monotonic() < deadline:
-            feed.changed.clear()
-            frames = await feed.read()
-            for frame in frames:
-                text = lines(frame, feed)
-                budget -= len(text.encode())
-                yield text
-            if frames:
-                continue
-            if await _is_over(feed):
+            yield lines(Frame(0, None, [custom("resync", epoch=str(feed.epoch))]), feed)
+        async for text in _lines(feed, request):
+            yield text
+            budget -= len(text.encode())
+            if budget <= 0 or time.monotonic() > deadline:
                 return
-            if time.monotonic() > recheck:
-                recheck = time.monotonic() + settings.RECHECK_SECONDS
-                if not await still_sees(feed, request):
-                    return
-            if not await changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
-                yield ": still here\n\n"
     except Resync:
-        yield lines(Frame(None, None, [agui.custom("resync", epoch=None)]), feed)
+        yield lines(Frame(None, None, [custom("resync", epoch=None)]), feed)
     finally:
         feed.leave()
+
+
+async def _lines(feed: Feed, request: HttpRequest) -> AsyncIterator[str]:
+    """What the feed has, until nothing more will come, or this person may not see it any more."""
+    recheck = time.monotonic() + settings.RECHECK_SECONDS
+    while True:
+        feed.changed.clear()
+        frames = await feed.read()
+        for frame in frames:
+            yield lines(frame, feed)
+        if frames:
+            continue
+        if time.monotonic() > recheck:
+            recheck = time.monotonic() + settings.RECHECK_SECONDS
+            if not await still_sees(feed, request):
+                return
+        if await _is_over(feed):
+            return
+        if not await changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
+            yield ": still here\n\n"
 
 
 async def changed(feed: Feed, seconds: float) -> bool:
@@ -183,7 +190,7 @@ def _still_sees(feed: Feed, request: HttpRequest) -> bool:
 
 def lines(frame: Frame, feed: Feed) -> str:
     """A frame as server-sent events; a cut never falls inside it, for only the last line has the id."""
-    texts = [f"data: {as_json(event)}\n" for event in frame.events or [agui.custom("state", **frame.extra)]]
+    texts = [f"data: {as_json(event)}\n" for event in frame.events or [custom("state", **frame.extra)]]
     if frame.seq is not None and feed.epoch is not None:
         texts[-1] += f"id: {feed.epoch}:{frame.seq}\n"
     return "\n".join(texts) + "\n"

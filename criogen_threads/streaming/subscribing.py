@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.engine import reads, telling
 from criogen_threads.engine.threads import in_database
 from criogen_threads.streaming.approvals import approvals
-from criogen_threads.streaming.commands import FrameInvalidError
+from criogen_threads.streaming.frames import FrameInvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ RECENT = 200
 """Events that are kept for cursors which are at most so far behind; the others read the database."""
 
 REMEMBERED = 50
+LATE_SECONDS = 2.0
+"""Seconds that a live piece may travel: those of a message that was saved before may come after a thread is watched."""
 
 
 class Watched:
@@ -28,6 +31,7 @@ class Watched:
         self.standing: Standing | None = None
         self.recent: deque[Told] = deque(maxlen=RECENT)
         self.loaded = 0  # every event up to this number is in ``recent``, or older
+        self.since = time.monotonic()
         self.known = False  # the database was read at least once
         self.open: OpenMessage | None = None
         self.certain = False  # ``open`` is the truth, None included
@@ -128,8 +132,9 @@ class Watched:
         if self.open is None or self.open.message_id != message:
             if self.open is not None and message < self.open.message_id:
                 return True  # late: a newer answer is under way
+            is_next = self.open is None and self.certain and piece["offset"] == 0
+            self.unverified = not is_next or time.monotonic() - self.since < LATE_SECONDS
             self.open, self.gap = OpenMessage(piece["run"], message), False
-            self.unverified = True
         part = self.open.part(piece["part"], piece["kind"], piece["name"])
         missing = piece["offset"] > part.length
         if missing:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import django
 from django import template
 
 from criogen_threads.admin.approvals import ENTRY, open_approvals
 from criogen_threads.admin.base import APP
+from criogen_threads.admin.text import visible
 from criogen_threads.policy import get_policy
 
 if TYPE_CHECKING:
+    from django.db.models.options import Options
     from django.template.context import Context
+    from django.utils.safestring import SafeString
 
 register = template.Library()
 
@@ -28,3 +32,21 @@ def waiting_approvals(context: Context) -> dict[str, Any]:
         return {"shown": False, "number": 0, "more": False}
     number = get_policy().decidable(user, open_approvals())[: MOST_COUNTED + 1].count()
     return {"shown": True, "number": min(number, MOST_COUNTED), "more": number > MOST_COUNTED}
+
+
+@register.filter
+def as_seen(text: Any) -> SafeString:
+    """Text with nothing unseen in it."""
+    return visible(str(text))
+
+
+@register.filter
+def admin_address(opts: Options[Any], name: str) -> str:
+    """The name of an admin page of a model."""
+    return f"admin:{opts.app_label}_{opts.model_name}_{name}"
+
+
+@register.simple_tag
+def breadcrumb_list() -> bool:
+    """Whether this Django writes its breadcrumbs as a list."""
+    return django.VERSION >= (6, 1)

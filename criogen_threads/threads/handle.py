@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import inputs
-from criogen_threads.engine import background, driving, stopping  # noqa: F401 (stopping hangs itself on atexit)
+from criogen_threads.engine import background, driving
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import rewinds
 from criogen_threads.engine.journal.turns import Turn

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import connections
 from django.test import Client
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.contrib.auth.models import User
 
 APP = "criogen_threads"
@@ -69,3 +73,23 @@ def code_of(response: Any, status: int) -> str:
     body = response.json()
     assert body["status"] == status
     return str(body["code"])
+
+
+def at_once(works: list[Callable[[], Any]]) -> list[Any]:
+    """What they return when each has a thread, and all begin together."""
+    found: list[Any] = []
+    start = threading.Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> None:
+        try:
+            start.wait()
+            found.append(work())
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found

@@ -31,7 +31,7 @@ TABLE: dict[str, tuple[int, int, int, int, int, int]] = {
     "GET threads/{key}/events/": (403, 404, 200, 200, 404, 200),
     "GET threads/{key}/runs/": (403, 404, 200, 200, 404, 200),
     "POST threads/{key}/runs/": (403, 404, 409, 403, 404, 403),
-    "POST threads/{key}/retry/": (403, 404, 409, 403, 404, 403),
+    "POST threads/{key}/retry/": (403, 404, 409, 403, 404, 409),
     "POST threads/{key}/rewind/": (403, 404, 200, 403, 404, 200),
     "POST threads/{key}/approve/": (403, 404, 403, 403, 202, 202),
     "POST threads/{key}/reject/": (403, 404, 403, 403, 202, 202),

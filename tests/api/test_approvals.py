@@ -13,7 +13,7 @@ from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine.dispatch.in_process import InProcess
 from criogen_threads.models import Event, Thread, ToolCall
-from tests.api.support import Api, a_user, code_of
+from tests.api.support import Api, a_user, at_once, code_of
 from tests.support import an_agent, call
 
 if TYPE_CHECKING:
@@ -157,19 +157,14 @@ def test_f28_a_second_approve_of_all_is_shown_who_and_when(api: Api, approver: U
 @pytest.mark.usefixtures("waiting")
 def test_f01_two_answers_at_once_one_wins(api: Api, approver: User) -> None:
     call_id = Api(approver).get("approvals/").json()["results"][0]["id"]
+    path = f"approvals/{call_id}/decide/"
     people = [Api(approver), Api(a_user("second", "decide_toolcall", staff=True))]
-    codes: list[int] = []
-    start = threading.Barrier(2)
-
-    def answer(person: Api, approve: bool) -> None:
-        start.wait()
-        codes.append(person.post(f"approvals/{call_id}/decide/", approve=approve).status_code)
-
-    threads = [threading.Thread(target=answer, args=(person, n == 0)) for n, person in enumerate(people)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    codes = at_once(
+        [
+            lambda: people[0].post(path, approve=True).status_code,
+            lambda: people[1].post(path, approve=False).status_code,
+        ]
+    )
     assert sorted(codes) == [202, 409]
     assert ToolCall.objects.exclude(decided_at=None).count() == 1
 

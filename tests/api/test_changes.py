@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine import background, dispatch
 from criogen_threads.engine.journal import reopening
 from criogen_threads.models import Checkpoint, Event, Run, Thread
-from tests.api.support import Api, a_user, code_of
+from tests.api.support import Api, a_user, at_once, code_of
 from tests.support import an_agent, call, refused
 
 if TYPE_CHECKING:
@@ -63,23 +62,12 @@ def test_f32_retry_without_wait_is_a_202_with_the_run(api: Api, flaky: Flaky) ->
     assert response.json()["status"] in ("in_progress", "completed")
 
 
-def test_f01_of_two_retries_at_once_one_is_told_so(api: Api, owner: User, flaky: Flaky) -> None:
-    codes: list[int] = []
-    start = threading.Barrier(4)
-
-    def retry() -> None:
-        client = Api(owner)
-        start.wait()
-        codes.append(client.post("threads/one/retry/").status_code)
-
-    threads = [threading.Thread(target=retry) for _ in range(4)]
-    monkeypatch = pytest.MonkeyPatch()
+def test_f01_of_retries_at_once_one_wins_and_the_others_are_told_so(
+    owner: User, flaky: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("criogen_threads.engine.dispatch.retry", lambda run_id: None)  # none is taken up meanwhile
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    monkeypatch.undo()
+    clients = [Api(owner) for _ in range(4)]
+    codes = at_once([lambda client=client: client.post("threads/one/retry/").status_code for client in clients])
     assert sorted(codes) == [202, 409, 409, 409]
     assert Run.objects.get().attempt == 2
 

@@ -12,14 +12,14 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings as django_settings
 from django.core.asgi import get_asgi_application
-from django.db import connection, connections
+from django.db import connection
 
 from criogen_threads.agents import get_agent
 from criogen_threads.api import waiting
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine.threads import in_database
 from criogen_threads.models import Run, Thread
-from tests.api.support import Api, code_of
+from tests.api.support import Api, at_once, code_of
 from tests.support import an_agent, refused
 
 if TYPE_CHECKING:
@@ -44,26 +44,6 @@ def stuck() -> Iterator[threading.Event]:
     an_agent(model=ScriptedModel(respond))
     yield go
     go.set()
-
-
-def at_once(works: list[Callable[[], Any]]) -> list[Any]:
-    """What they return when each has a thread, and all begin together."""
-    found: list[Any] = []
-    start = threading.Barrier(len(works))
-
-    def run(work: Callable[[], Any]) -> None:
-        try:
-            start.wait()
-            found.append(work())
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 def threads_of(api: Api, count: int) -> list[str]:

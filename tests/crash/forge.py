@@ -7,13 +7,13 @@ begun and ``{"status": …}`` when it has ended. ``Forge`` is its other end.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import json
 import os
 import signal
 import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from tests.processes import spawn
 if TYPE_CHECKING:
     from typing import Self
 
-LONGEST = 30
+LONGEST = 60
 """Seconds until a child that hangs is ended."""
 
 
@@ -68,10 +68,10 @@ def _serve() -> None:
     import django
 
     django.setup()
-    from tests.crash import scenarios
+    from tests.crash import points, scenarios  # noqa: F401 (loaded once, for all children)
 
     for on_crash in ("rerun", "ask", "report"):
-        scenarios.agent(on_crash).thread("warm")  # loaded once, for all children
+        scenarios.agent(on_crash).thread("warm")
     gc.collect()
     gc.freeze()
     while line := sys.stdin.readline():
@@ -87,12 +87,15 @@ def _say(**what: int) -> None:
 
 
 def _ended(job: dict[str, Any]) -> int:
-    """The exit code; an error is left in the folder of the job."""
+    """The exit code; an error, or where a child hung, is left in the folder of the job."""
     folder = Path(job.pop("folder"))
-    with suppress(FileNotFoundError):
-        (folder / "error").unlink()
+    (folder / "error").unlink(missing_ok=True)
+    signal.alarm(LONGEST)
     try:
-        _child(folder, **job)
+        with (folder / "stuck").open("w") as stuck:
+            faulthandler.dump_traceback_later(LONGEST - 1, file=stuck)
+            _child(folder, **job)
+            faulthandler.cancel_dump_traceback_later()
     except BaseException:
         (folder / "error").write_text(traceback.format_exc())
         return 1
@@ -118,7 +121,6 @@ def _child(
     from criogen_threads.engine.journal import pen
     from tests.crash import points, scenarios
 
-    signal.alarm(LONGEST)
     os.environ["PGAPPNAME"] = name
     site.CRIOGEN_THREADS = settings or {}
     pen.LOCKED_FOR = locked_for

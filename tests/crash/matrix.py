@@ -142,9 +142,8 @@ class _Borrowed:
 
 
 def error_of(place: Path) -> str:
-    """What a child has raised."""
-    error = place / "error"
-    return error.read_text() if error.exists() else ""
+    """What a child has raised, or where it hung."""
+    return "".join(file.read_text() for file in (place / "error", place / "stuck") if file.exists())
 
 
 def settle(name: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,10 +113,8 @@ async def test_a_swallowed_database_error_is_a_tool_error_and_undoes_every_write
     @tool(atomic=True)
     def careless() -> str:
         book()
-        try:
+        with suppress(IntegrityError):
             Order.objects.create(number="A1", customer="Bob", item="lamp", total=10)
-        except IntegrityError:
-            pass
         return "all is well"
 
     chat = a_thread(careless)

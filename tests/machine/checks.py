@@ -49,7 +49,8 @@ def check(rows: Rows, world: World) -> None:
     """All of it."""
     assert not world.problems, world.problems
     if rows.thread is None:
-        assert not (rows.runs or rows.checkpoints or rows.messages or rows.calls or rows.events)
+        left = [rows.runs, rows.checkpoints, rows.messages, rows.calls, rows.events]
+        assert not any(left)
         return
     check_numbers(rows, rows.thread)
     check_statuses(rows, rows.thread)

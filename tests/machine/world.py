@@ -65,6 +65,12 @@ class World:
         self.amounts[context.idempotency_key] = amount
         return f"effect of {context.idempotency_key}"
 
+    async def hanging_effect(self, context: ToolContext, amount: int = 0) -> str:
+        gate = self.gate
+        said = self.effect(context, amount)
+        await gate.wait()
+        return said
+
 
 def _call(kind: str) -> dict[str, Any]:
     if kind == "wrong_arguments":
@@ -78,6 +84,10 @@ def _row(context: ToolContext, amount: int = 0) -> str:
 
 
 def _tools(world: World) -> list[Any]:
+    return [*_plain_tools(world), *_approved_tools(world), *_hanging_tools(world)]
+
+
+def _plain_tools(world: World) -> list[Any]:
     @tool
     async def quick(context: ToolContext) -> str:
         return world.effect(context)
@@ -100,6 +110,10 @@ def _tools(world: World) -> list[Any]:
         _row(context)
         raise ToolError("broken")
 
+    return [quick, in_thread, broken, book, broken_book]
+
+
+def _approved_tools(world: World) -> list[Any]:
     @tool(approval="staff")
     def pay(context: ToolContext, amount: int) -> str:
         return world.effect(context, amount)
@@ -110,20 +124,14 @@ def _tools(world: World) -> list[Any]:
 
     @tool(approval="staff")
     async def pay_hang(context: ToolContext, amount: int) -> str:
-        gate = world.gate
-        said = world.effect(context, amount)
-        await gate.wait()
-        return said
+        return await world.hanging_effect(context, amount)
 
+    return [pay, pay_book, pay_hang]
+
+
+def _hanging_tools(world: World) -> list[Any]:
     async def hanging(context: ToolContext) -> str:
-        gate = world.gate
-        said = world.effect(context)
-        await gate.wait()
-        return said
+        return await world.hanging_effect(context)
 
-    hanging_tools = [
-        tool(name=name, description="Hangs.", on_crash=ON_CRASH[name])(hanging)
-        for name in HANGING
-        if name != "pay_hang"
-    ]
-    return [quick, in_thread, broken, book, broken_book, pay, pay_book, pay_hang, *hanging_tools]
+    names = [name for name in HANGING if name not in APPROVED]
+    return [tool(name=name, description="Hangs.", on_crash=ON_CRASH[name])(hanging) for name in names]

@@ -31,9 +31,7 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def committed(
-    django_db_setup: None, django_db_blocker: DjangoDbBlocker, keeps_rows: None
-) -> Iterator[None]:
+def committed(django_db_setup: None, django_db_blocker: DjangoDbBlocker, keeps_rows: None) -> Iterator[None]:
     """The database, open to other processes, for a whole module."""
     with django_db_blocker.unblock():
         flush(connection)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.agents import Agent, tool
-from criogen_threads.backends.base import ModelBackend, ModelError, TextDelta
+from criogen_threads.backends.base import ModelAnswer, ModelBackend, ModelError, TextDelta
 from criogen_threads.backends.scripted import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from criogen_threads.backends.base import Delta, ModelAnswer, ModelRequest
+    from criogen_threads.backends.base import Delta, ModelRequest
 
 
 def wish(*answers: Any, delay: float = 0.002, chunk: int = 7, fails: int = 0) -> str:
@@ -36,6 +38,10 @@ class Puppet(ModelBackend):
         text = request.messages[told[-1]]["content"][0]["text"]
         given = sum(message["role"] == "assistant" for message in request.messages[told[-1] :])
         plan = json.loads(text) if text.startswith("{") else {"answers": [f"You said: {text}"]}
+        if "clock" in plan:
+            async for tick in _ticks(plan["clock"], plan["delay"]):
+                yield tick
+            return
         model = ScriptedModel(
             lambda *_: plan["answers"][given], chunk=plan.get("chunk", 7), delay=plan.get("delay", 0.002)
         )
@@ -50,6 +56,16 @@ class Puppet(ModelBackend):
     def _breaks(self, place: str, fails: int) -> bool:
         self.failed[place] = self.failed.get(place, 0) + 1
         return self.failed[place] <= fails
+
+
+async def _ticks(count: int, pause: float) -> AsyncIterator[Delta | ModelAnswer]:
+    """An answer that tells the time with each piece: for benchmarks."""
+    said = ""
+    for _ in range(count):
+        await asyncio.sleep(pause)
+        said += (tick := f"{time.time():.6f}\n")
+        yield TextDelta(tick)
+    yield ModelAnswer([{"text": said}])
 
 
 @tool(read_only=True)

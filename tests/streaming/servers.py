@@ -28,7 +28,9 @@ PATIENCE = 30
 class Web:
     """One web process; it ends with ``stop`` or ``kill``."""
 
-    def __init__(self, folder: Path, layer: str = "", loss: float = 0.0, server: str = "daphne", **options: Any) -> None:
+    def __init__(
+        self, folder: Path, layer: str = "", loss: float = 0.0, server: str = "daphne", **options: Any
+    ) -> None:
         self.port = free_port()
         self.log = folder / f"{server}-{self.port}.log"
         env = {

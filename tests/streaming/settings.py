@@ -9,6 +9,7 @@ ROOT_URLCONF = "tests.streaming.site"
 ASGI_APPLICATION = "tests.streaming.site.application"
 MIDDLEWARE = ["django.middleware.gzip.GZipMiddleware", *MIDDLEWARE]  # noqa: F405
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.streaming"]  # noqa: F405  (its agents)
+TEMPLATES = [{**TEMPLATES[0], "DIRS": []}]  # noqa: F405  (the project's pages link to its own addresses)
 CRIOGEN_THREADS = json.loads(os.environ.get("CRIOGEN_TEST_SETTINGS", "{}"))
 
 if "CRIOGEN_TEST_LAYER" in os.environ:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from django.db import connection
 
 from criogen_threads.engine import reads
 from criogen_threads.engine.threads import in_database
+from tests.services import Valkey
 from tests.streaming.puppet import wish
 from tests.streaming.servers import FAST, Web, web
 from tests.streaming.transcript import stored
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.services import Valkey
+    from tests.streaming.client import Client
     from tests.streaming.conftest import Room
 
 pytestmark = [
@@ -70,10 +73,16 @@ async def test_a_killed_process_is_seen_as_interrupted_and_retry_goes_on(
     assert len(said) == 2
 
 
+async def ended_as(client: Client, run: str, code: str) -> None:
+    await client.until(lambda: client.transcript.ended.get(run) == code)
+
+
 async def test_a_graceful_stop_costs_no_lease(survivor: Web, layer: str, tmp_path: Path, room: Room) -> None:
     """What a stopping process abandons is seen at once, under daphne as under uvicorn."""
     for server in ("daphne", "uvicorn"):
-        leaving = await asyncio.to_thread(lambda s=server: Web(tmp_path, layer=layer, server=s, LEASE_SECONDS=60).ready())
+        leaving = await asyncio.to_thread(
+            lambda s=server: Web(tmp_path, layer=layer, server=s, LEASE_SECONDS=60).ready()
+        )
         own, other = room.client(), room.client()
         await own.connect(leaving)
         await other.connect(survivor)
@@ -82,22 +91,17 @@ async def test_a_graceful_stop_costs_no_lease(survivor: Web, layer: str, tmp_pat
         await own.cut()
         before = time.monotonic()
         await asyncio.to_thread(leaving.stop)
-        await other.until(lambda run=sent["run"]: other.transcript.ended.get(run) == "thread_interrupted")
+        await ended_as(other, sent["run"], "thread_interrupted")
         assert time.monotonic() - before < 20
         assert (await other.ask("retry"))["type"] == "ack"
         await other.ask("cancel", run=sent["run"])
-        await other.until(lambda run=sent["run"]: other.transcript.ended.get(run) == "cancelled")
+        await ended_as(other, sent["run"], "cancelled")
         await other.close()
 
 
 async def test_a_layer_that_hangs_or_dies_holds_no_run_and_the_feed_heals(
-    committed: None, tmp_path: Path, room: Room, valkey: Valkey
+    committed: None, tmp_path: Path, room: Room
 ) -> None:
-    import os
-    import signal
-
-    from tests.services import Valkey
-
     with Valkey() as own_valkey:
         sites = await asyncio.to_thread(lambda: [Web(tmp_path, layer=own_valkey.url) for _ in range(2)])
         try:
@@ -110,7 +114,9 @@ async def test_a_layer_that_hangs_or_dies_holds_no_run_and_the_feed_heals(
             for what in (signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL):
                 os.kill(own_valkey._process.pid, what)
                 before = time.monotonic()
-                sent = await sender.ask("send", text=wish([{"tool_call": {"name": "look", "arguments": {"n": 1}}}], "ok"))
+                sent = await sender.ask(
+                    "send", text=wish([{"tool_call": {"name": "look", "arguments": {"n": 1}}}], "ok")
+                )
                 for client in (sender, watcher):
                     await client.until_run_ends(sent["run"])
                 assert time.monotonic() - before < 8

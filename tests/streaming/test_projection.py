@@ -17,6 +17,7 @@ from criogen_threads.streaming.parts import TEXT, OpenMessage
 from criogen_threads.streaming.showing import Viewer
 from criogen_threads.streaming.watched import Watched
 from criogen_threads.streaming.window import LIVE_BYTES, PAGE_BYTES, Window
+from criogen_threads.streaming.wires import Open, live
 
 VIEWER = Viewer(None)
 
@@ -55,44 +56,44 @@ def test_f53_an_emoji_that_a_provider_splits_is_put_together(text: str, sizes: l
 
 
 def test_a_crash_and_a_retry_withdraw_the_half_answer_and_end_the_run_before_it_begins_again() -> None:
-    run, open = Run(), agui.Open()
-    agui.project(open, told("run_start", run), "k", VIEWER)
-    agui.live(open, "m", "m", TEXT, "", "half", 0)
-    events = agui.project(open, told("run_start", run, attempt=2), "k", VIEWER)
+    run, having = Run(), Open()
+    agui.project(having, told("run_start", run), "k", VIEWER)
+    live(having, "m", "m", TEXT, "", "half", 0)
+    events = agui.project(having, told("run_start", run, attempt=2), "k", VIEWER)
     assert kinds(events) == ["TEXT_MESSAGE_END", "criogen.discarded", "RUN_ERROR", "RUN_STARTED"]
-    assert (open.run, open.message) == (str(run.pk), None)
+    assert (having.run, having.message) == (str(run.pk), None)
 
 
 def test_an_answered_run_goes_on_without_a_second_start() -> None:
-    run, open = Run(), agui.Open()
-    agui.project(open, told("run_start", run), "k", VIEWER)
-    assert agui.project(open, told("run_start", run, attempt=1), "k", VIEWER) == []
+    run, having = Run(), Open()
+    agui.project(having, told("run_start", run), "k", VIEWER)
+    assert agui.project(having, told("run_start", run, attempt=1), "k", VIEWER) == []
 
 
 @given(st.text(max_size=40), st.integers(0, 40))
 def test_f51_a_saved_answer_sends_exactly_what_the_client_has_not_got(text: str, have: int) -> None:
     have = min(have, len(text))
     message = Message(id=uuid4(), role="assistant", content=[{"text": text}], position=1, agent="x")
-    name, open = str(message.pk), agui.Open(run="r")
-    live = agui.live(open, name, name, TEXT, "", text[:have], 0) if have else []
-    events = [*live, *agui.project(open, told("message", Run(), message), "k", VIEWER)]
+    name, having = str(message.pk), Open(run="r")
+    pieces = live(having, name, name, TEXT, "", text[:have], 0) if have else []
+    events = [*pieces, *agui.project(having, told("message", Run(), message), "k", VIEWER)]
     deltas = [event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"]
     assert "".join(deltas) == text
     assert kinds(events).count("TEXT_MESSAGE_START") == kinds(events).count("TEXT_MESSAGE_END") == bool(text)
-    assert open.message is None
+    assert having.message is None
 
 
 def test_text_that_is_not_how_the_saved_answer_begins_is_withdrawn_and_sent_anew() -> None:
     message = Message(id=uuid4(), role="assistant", content=[{"text": "right"}], position=1, agent="x")
-    name, open = str(message.pk), agui.Open(run="r")
-    agui.live(open, name, name, TEXT, "", "wro", 0)
-    events = agui.project(open, told("message", Run(), message), "k", VIEWER, consistent=False)
+    name, having = str(message.pk), Open(run="r")
+    live(having, name, name, TEXT, "", "wro", 0)
+    events = agui.project(having, told("message", Run(), message), "k", VIEWER, consistent=False)
     assert kinds(events)[:2] == ["TEXT_MESSAGE_END", "criogen.discarded"]
     assert [event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["right"]
 
 
 def test_a_sites_own_event_is_passed_on() -> None:
-    (event,) = agui.project(agui.Open(), told("mood", Run(), how="good"), "k", VIEWER)
+    (event,) = agui.project(Open(), told("mood", Run(), how="good"), "k", VIEWER)
     assert (event["type"], event["name"], event["value"]) == ("CUSTOM", "mood", {"how": "good"})
 
 

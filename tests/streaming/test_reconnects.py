@@ -92,10 +92,8 @@ def _room() -> Room:
 
 async def watch(client: Client, site: Sequence[Web], cuts: list[int], runs: int) -> None:
     """Watch until so many runs have ended, losing the connection after each of these numbers of frames."""
-    connections = 0
-    for cut in [*cuts, None]:
-        await client.connect(site[connections % len(site)])
-        connections += 1
+    for number, cut in enumerate([*cuts, None]):
+        await client.connect(site[number % len(site)])
         frames = 0
         with suppress(ConnectionClosed):
             while len(client.transcript.ended) < runs and (cut is None or frames < cut):

@@ -1,0 +1,79 @@
+"""F42, F43, F48: what many sockets and slow databases cost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from criogen_threads.engine.threads import in_database
+from tests.streaming.puppet import wish
+
+if TYPE_CHECKING:
+    from tests.streaming.conftest import Room
+    from tests.streaming.servers import Web
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(connection.vendor == "sqlite", reason="connections are counted on PostgreSQL"),
+]
+
+BOUND = 2 * (10 + 1) + 2  # per process the database threads and the beat; and the suite's own
+
+
+def connections() -> dict[str, int]:
+    """Connections to this database by their state."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT state, count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() GROUP BY state"
+        )
+        return dict(cursor.fetchall())
+
+
+async def test_f42_f43_connections_stay_bounded_and_none_waits_in_a_transaction(site: list[Web], room: Room) -> None:
+    clients = [room.client() for _ in range(100)]
+    await asyncio.gather(*(client.connect(site[number % 2]) for number, client in enumerate(clients)))
+    sent = await clients[0].ask("send", text=wish("word " * 60, delay=0.02, chunk=5))
+    await clients[0].until_event("TEXT_MESSAGE_CONTENT")
+    seen = []
+    for _ in range(10):
+        seen.append(await in_database(connections))
+        await asyncio.sleep(0.05)
+    assert max(sum(states.values()) for states in seen) <= BOUND
+    assert sum(states.get("idle in transaction", 0) > 0 for states in seen) <= 1  # one save may be caught in the act
+    await asyncio.gather(*(client.until_run_ends(sent["run"]) for client in clients))
+    assert len({str(client.transcript.said) for client in clients}) == 1
+
+
+async def test_f48_one_slow_query_stops_no_other_socket(site: list[Web], room: Room) -> None:
+    """A socket waits for a locked thread; another one on the same process is answered meanwhile."""
+    blocked, free = room.client(), room.client()
+    await blocked.connect(site[0])
+    await free.connect(site[0])
+    locked, done = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hold() -> None:
+        from django.db import transaction
+
+        from criogen_threads.models import Thread
+
+        with transaction.atomic():
+            Thread.objects.select_for_update().get(key=room.key)
+            loop.call_soon_threadsafe(locked.set)
+            asyncio.run_coroutine_threadsafe(done.wait(), loop).result(20)
+
+    holding = asyncio.create_task(in_database(hold))
+    await locked.wait()
+    await blocked.say(type="send", id=99, text=wish("late"))
+    for _ in range(3):
+        assert (await asyncio.wait_for(free.ask("ping"), 1))["type"] == "pong"
+        assert (await asyncio.wait_for(blocked.ask("ping"), 1))["type"] == "pong"  # not even its own
+    assert 99 not in blocked.replies
+    done.set()
+    await holding
+    await blocked.until(lambda: 99 in blocked.replies)
+    await free.until_run_ends(blocked.replies[99]["run"])
