@@ -178,7 +178,9 @@ def _text(notice: Notice, person: Any) -> str:
     call = notice.call
     named = {"tool": call.name, "agent": call.run.agent, "thread": call.thread.key}
     if notice.kind == "approval_requested":
-        lines = [_("The agent %(agent)s wants to use %(tool)s in the thread %(thread)s, and waits for an answer.") % named]
+        lines = [
+            _("The agent %(agent)s wants to use %(tool)s in the thread %(thread)s, and waits for an answer.") % named
+        ]
     elif call.approved:
         lines = [_("The use of %(tool)s in the thread %(thread)s was approved.") % named]
     else:

@@ -16,13 +16,14 @@ from criogen_threads.admin import exports
 from criogen_threads.admin.base import APP, Console, audience, handle_on, identifier, note
 from criogen_threads.admin.branching import checkpoint
 from criogen_threads.admin.consequences import consequences
-from criogen_threads.models import Thread
 from criogen_threads.policy import get_policy
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from django.http import HttpRequest
+
+    from criogen_threads.models import Thread
 
 
 class Acting(Console):
@@ -48,7 +49,9 @@ class Acting(Console):
         target = checkpoint(thread, identifier(given.get("checkpoint")))
         if request.method != "POST":
             found = consequences(thread, target, audience(request, thread))
-            return self.page(request, "rewind", title=_("Rewind?"), readable=True, thread=thread, target=target, found=found)
+            return self.page(
+                request, "rewind", title=_("Rewind?"), readable=True, thread=thread, target=target, found=found
+            )
         if given.get("version") != str(thread.version):
             messages.error(request, _("The thread has moved on since. Look at it again."))
             return self._back(thread, "branches")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.utils.timezone import now
 from django.utils.timesince import timesince
+from django.utils.timezone import now
 from django.utils.translation import gettext as _
 
 from criogen_threads.models import ToolCall

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from criogen_threads.admin.ages import age, remaining
 from criogen_threads.admin.base import APP
 from criogen_threads.admin.bulk import BulkDecisions
-from criogen_threads.admin.filters import AgentFilter, AgeFilter, ByMeFilter, StatusFilter, ToolFilter
+from criogen_threads.admin.filters import AgeFilter, AgentFilter, ByMeFilter, StatusFilter, ToolFilter
 from criogen_threads.admin.paging import BoundedPaginator
 from criogen_threads.admin.text import arguments, visible
 from criogen_threads.models import Approval, Thread, ToolCall
@@ -54,6 +54,8 @@ class ApprovalAdmin(BulkDecisions):
     list_select_related = ["thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by"]
     list_per_page = 25
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_max_show_all = 0
     paginator = BoundedPaginator
     sortable_by = ()
     actions = ["approve_selected", "reject_selected"]
@@ -87,7 +89,7 @@ class ApprovalAdmin(BulkDecisions):
             return calls  # every thread
         return calls.filter(Q(thread__in=seen) | Q(pk__in=policy.decidable(request.user, calls).values("pk")))
 
-    def get_ordering(self, request: HttpRequest) -> list[str]:
+    def get_ordering(self, request: HttpRequest) -> Any:
         """Waiting ones the oldest first, as somebody waits for them; answered ones the newest first."""
         return ["created_at", "pk"] if StatusFilter.chosen(request) == StatusFilter.WAITING else ["-pk"]
 

@@ -79,7 +79,7 @@ class Console(AnyModelAdmin):
 
     def page(self, request: HttpRequest, template: str, status: int = 200, **context: Any) -> TemplateResponse:
         """One of the console's own pages."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         common = {**self.admin_site.each_context(request), "opts": self.model._meta, "media": self.media}
         name = f"criogen_threads/admin/{template}.html"
         return TemplateResponse(request, name, {**common, **context}, status=status)
@@ -88,7 +88,7 @@ class Console(AnyModelAdmin):
         """A view of the console: staff only, and without a transaction around it, as what it calls has its own."""
 
         def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            return self.admin_site.admin_view(view)(request, *args, **kwargs)  # type: ignore[return-value]
+            return self.admin_site.admin_view(view)(request, *args, **kwargs)
 
         return transaction.non_atomic_requests(update_wrapper(wrapped, view))
 

@@ -16,7 +16,7 @@ from criogen_threads import inputs
 from criogen_threads.admin.base import APP, explain
 from criogen_threads.admin.deciding import Deciding, tool_of
 from criogen_threads.admin.text import Argument, arguments, visible
-from criogen_threads.models import Approval, ToolCall
+from criogen_threads.models import ToolCall
 from criogen_threads.policy import get_policy
 
 if TYPE_CHECKING:

@@ -32,7 +32,11 @@ class Deciding(Console):
     """``approval/{id}/change/`` shows it, ``approval/{id}/answer/`` takes the answer."""
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None  # noqa: ARG002
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,  # noqa: ARG002
     ) -> HttpResponse:
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET"])
@@ -183,4 +187,3 @@ def _why_not(user: Any, call: ToolCall) -> str:
     if user.pk in get_policy().asked_by(call.thread, call.run):
         return _("You asked for this, so somebody else has to answer it.")
     return _("You may look at this, but not answer it.")
-

@@ -46,7 +46,12 @@ class StatusFilter(_Filter):
         return request.GET.get(cls.parameter_name) or cls.WAITING
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        return [("approved", _("Approved")), ("rejected", _("Rejected")), ("lapsed", _("Expired or void")), ("all", _("All"))]
+        return [
+            ("approved", _("Approved")),
+            ("rejected", _("Rejected")),
+            ("lapsed", _("Expired or void")),
+            ("all", _("All")),
+        ]
 
     def choices(self, changelist: Any) -> Any:
         first, *rest = super().choices(changelist)
@@ -120,7 +125,10 @@ class StateFilter(_Filter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        return [*((value, str(label).capitalize()) for value, label in Thread.Status.choices), ("interrupted", _("Interrupted"))]
+        return [
+            *((value, str(label).capitalize()) for value, label in Thread.Status.choices),
+            ("interrupted", _("Interrupted")),
+        ]
 
     def narrowed(self, request: HttpRequest, rows: QuerySet[Any], value: str) -> QuerySet[Any]:  # noqa: ARG002
         if value == "interrupted":

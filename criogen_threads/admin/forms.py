@@ -135,7 +135,7 @@ def _field(schema: Mapping[str, Any], value: Any, *, required: bool) -> _Argumen
         return _YesNo(value, required=required, hint=_("yes or no"), widget=forms.Select(choices=choices))
     if _is_number(value) or (kind in ("integer", "number") and value is ABSENT):
         return _Number(value, required=required, hint=_("a number"), widget=forms.TextInput())
-    if isinstance(value, str) and not any(map(is_unseen, value)) and "\n" != value[:1]:
+    if isinstance(value, str) and not any(map(is_unseen, value)) and value[:1] != "\n":
         return _Argument(value, required=required, hint=_("text"), widget=_text_widget(value))
     if value is ABSENT and kind == "string":
         return _Argument(value, required=required, hint=_("text"), widget=_text_widget(""))

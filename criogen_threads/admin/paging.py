@@ -20,6 +20,6 @@ class BoundedPaginator(AnyPaginator):
     """Counts no further than ``MOST_COUNTED``, whatever the table holds."""
 
     @cached_property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         rows: Any = self.object_list
         return int(rows.order_by()[:MOST_COUNTED].count())

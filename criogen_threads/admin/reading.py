@@ -46,7 +46,11 @@ class ReadingPages(Console):
         return [*own, *super().get_urls()]
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None  # noqa: ARG002
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,  # noqa: ARG002
     ) -> HttpResponse:
         """The story."""
         if request.method not in ("GET", "HEAD"):
@@ -73,17 +77,15 @@ class ReadingPages(Console):
         parts = (stands.thread_id, stands.seq, stands.state, stands.pending, request.user.pk, seen, get_language())
         return '"' + "-".join(map(str, parts)) + '"'
 
-    def around(
-        self, request: HttpRequest, thread: Thread, tab: str, stands: Standing | None = None
-    ) -> dict[str, Any]:
+    def around(self, request: HttpRequest, thread: Thread, tab: str, stands: Standing | None = None) -> dict[str, Any]:
         """What every page of a thread shows: its name, where it stands, what may be done."""
         policy, user = get_policy(), request.user
         stands = stands or standing(thread)
         head = thread.head
         goes_on = stands.state in ("failed", "interrupted") or (head is not None and head.source == "fork")
-        waiting = ToolCall.objects.awaiting_approval().filter(thread=thread.pk, run=thread.current_run_id)  # type: ignore[attr-defined]
+        waiting = ToolCall.objects.awaiting_approval().filter(thread=thread.pk, run=thread.current_run_id)
         return {
-            "title": _("Thread %(key)s") % {"key": thread.key},
+            "title": self._title(tab) % {"key": thread.key},
             "thread": thread,
             "readable": tab != "story",
             "key": visible(thread.key),
@@ -101,6 +103,11 @@ class ReadingPages(Console):
             "may_delete": policy.delete(user, thread),
             "may_send": policy.send(user, thread),
         }
+
+    @staticmethod
+    def _title(tab: str) -> str:
+        titles = {"runs": _("Runs of %(key)s"), "branches": _("History of %(key)s"), "events": _("Events of %(key)s")}
+        return titles.get(tab, _("Thread %(key)s"))
 
     def _story(self, request: HttpRequest, thread: Thread) -> dict[str, Any]:
         tail, before = thread.head.message_id if thread.head else None, request.GET.get("before")

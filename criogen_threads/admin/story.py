@@ -74,9 +74,7 @@ def story(thread: Thread, tail: UUID | None, to: Audience, *, limit: int = PAGE,
     return Story(story_of(thread, shown, to, short), earlier)
 
 
-def story_of(
-    thread: Thread, messages: Sequence[Message], to: Audience, short: int | None = SHORT
-) -> list[Entry]:
+def story_of(thread: Thread, messages: Sequence[Message], to: Audience, short: int | None = SHORT) -> list[Entry]:
     """These messages, as they follow each other."""
     runs = Run.objects.select_related("actor").in_bulk({m.run_id for m in messages if m.run_id})
     calls = _newest_calls(thread, messages)
@@ -111,7 +109,9 @@ def _entry(message: Message, parts: list[Part], runs: dict[UUID, Run]) -> Entry:
     return Entry(message.pk, message.role, label, who, message.created_at, message.position, run, parts)
 
 
-def _parts(message: Message, calls: dict[tuple[UUID, int], ToolCall], to: Audience, short: int | None) -> Iterator[Part]:
+def _parts(
+    message: Message, calls: dict[tuple[UUID, int], ToolCall], to: Audience, short: int | None
+) -> Iterator[Part]:
     index = 0
     for block in message.content:
         call = None

@@ -46,6 +46,8 @@ class ThreadAdmin(ReadingPages, Acting):
     sortable_by = ()
     search_fields = ["key"]
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_max_show_all = 0
     paginator = BoundedPaginator
 
     class Media:
@@ -72,10 +74,13 @@ class ThreadAdmin(ReadingPages, Acting):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Thread]:
         threads = get_policy().seen(request.user, super().get_queryset(request).filter(ephemeral=False))
-        return threads.annotate(is_held=Thread.objects.holding()).defer("state", "metadata")  # type: ignore[attr-defined, no-any-return]
+        return threads.annotate(is_held=Thread.objects.holding()).defer("state", "metadata")
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Thread], search_term: str  # noqa: ARG002
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        queryset: QuerySet[Thread],
+        search_term: str,
     ) -> tuple[QuerySet[Thread], bool]:
         """By key, by the owner's name, by title."""
         term = search_term.strip().replace("\x00", "")

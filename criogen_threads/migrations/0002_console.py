@@ -4,28 +4,30 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('criogen_threads', '0001_initial'),
+        ("criogen_threads", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Approval',
-            fields=[
-            ],
+            name="Approval",
+            fields=[],
             options={
-                'verbose_name': 'approval',
-                'verbose_name_plural': 'approvals',
-                'proxy': True,
-                'default_permissions': (),
-                'indexes': [],
-                'constraints': [],
+                "verbose_name": "approval",
+                "verbose_name_plural": "approvals",
+                "proxy": True,
+                "default_permissions": (),
+                "indexes": [],
+                "constraints": [],
             },
-            bases=('criogen_threads.toolcall',),
+            bases=("criogen_threads.toolcall",),
         ),
         migrations.AlterModelOptions(
-            name='run',
-            options={'permissions': [('cancel_run', 'Can cancel a run'), ('retry_run', 'Can retry a run')], 'verbose_name': 'run', 'verbose_name_plural': 'runs'},
+            name="run",
+            options={
+                "permissions": [("cancel_run", "Can cancel a run"), ("retry_run", "Can retry a run")],
+                "verbose_name": "run",
+                "verbose_name_plural": "runs",
+            },
         ),
     ]

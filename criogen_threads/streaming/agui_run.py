@@ -42,6 +42,7 @@ class Attached:
         self.joined = False
         self.known: set[str] = set()  # ids that the client has, which are not told again
         self.ended = False
+        self._lacks: list[Wire] | None = None
 
     # Joining -----------------------------------------------------------------------------------------------------
 
@@ -52,6 +53,11 @@ class Attached:
     async def watch(self) -> None:
         """Begin to watch, before anything is sent."""
         await self.feed.start()
+
+    async def prepare(self) -> None:
+        """Watch a run that waits, and see what the client lacks, before an answer has it go on."""
+        await self.watch()
+        self._lacks = await self._snapshot(self._theirs())
 
     def wait_for(self, run: str) -> Attached:
         """Follow a run that was sent just now."""
@@ -73,8 +79,10 @@ class Attached:
                 thread_id=self.given.thread_id, run_id=self.given.run_id, protocol_version=PROTOCOL
             )
             yield _data(wire(started))
+            if self._lacks is not None:
+                self.joined = True
             if self.joined:
-                for event in await self._catch_up():
+                for event in await self._catch_up() if self._lacks is None else self._lacks:
                     yield _data(event)
             while not self.ended:
                 async for text in self._next():

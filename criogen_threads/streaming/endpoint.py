@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from criogen_threads import errors, inputs
 from criogen_threads.agents import get_agent
 from criogen_threads.engine.threads import in_database
+from criogen_threads.models import Thread
 from criogen_threads.streaming.agui_run import Attached
 from criogen_threads.streaming.sse import look, problem, refusal, stream
 from criogen_threads.streaming.visitor import agent_for
@@ -112,8 +113,11 @@ async def _begin(handle: ThreadHandle, given: RunAgentInput, seen: Sight) -> Att
     viewer = await in_database(lambda: seen.viewer)
     attached = Attached(handle, given, viewer)
     if given.resume:
+        waits = seen.thread is not None and seen.thread.status == Thread.Status.SUSPENDED
+        if waits:
+            await attached.prepare()
         run = await handle.answer({entry.interrupt_id: _decision(entry) for entry in given.resume})
-        return await attached.join(run, owns=True)
+        return attached.wait_for(run) if waits else await attached.join(run, owns=True)
     if given.messages and given.messages[-1].role == "user":
         if (before := await attached.sent_before()) is not None:
             await handle.enqueue(_content(given), client_id=given.run_id)  # refuses another text under this id

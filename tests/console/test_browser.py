@@ -114,7 +114,7 @@ def desks(chromium: Any, served: str, scheme: str) -> Iterator[Any]:
 
 def test_c7_from_the_index_to_a_finished_run(desks: Any, approver: Staff) -> None:
     call = aside(a_waiting_thread, last="It is **done**.", note="for\u202e ann", card="4111")
-    aside(a_waiting_thread, "two", order="B-2")
+    aside(a_waiting_thread, "two", last="It is **done**.", order="B-2")
     desk = desks(approver)
     page = desk.go("/admin/")
     desk.looked_at("index")

@@ -156,7 +156,8 @@ def test_a_webhook_is_signed_and_sent_until_it_is_taken(told: Any, hook: Hook) -
 
 def test_a_webhook_without_a_secret_is_not_sent(told: Any, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
     address = f"http://127.0.0.1:{hook.server_port}/hook"
-    told.CRIOGEN_THREADS = {**told.CRIOGEN_THREADS, "NOTIFY_EMAIL": False, "NOTIFY_WEBHOOK": address, "NOTIFY_RETRIES": 0}
+    changed = {"NOTIFY_EMAIL": False, "NOTIFY_WEBHOOK": address, "NOTIFY_RETRIES": 0}
+    told.CRIOGEN_THREADS = {**told.CRIOGEN_THREADS, **changed}
     a_waiting_thread()
     eventually(lambda: "A notice could not be sent" in caplog.text)
     assert hook.heard == []

@@ -33,7 +33,8 @@ def told(found: Thread) -> list[dict[str, Any]]:
 def test_c7_the_list_shows_threads_and_finds_them(viewer: Staff) -> None:
     found = talked()
     Thread.objects.filter(pk=found.pk).update(title="Größe “L”", tokens=1234)
-    for query in ("", "q=one", "q=ann", "q=Größe", 'q=“L', "status=idle", "agent=clerk", f"owner__id__exact={customer().pk}"):
+    own = f"owner__id__exact={customer().pk}"
+    for query in ("", "q=one", "q=ann", "q=Größe", "q=“L", "status=idle", "agent=clerk", own):
         page = viewer.text(f"thread/?{query}")
         assert f"thread/{found.pk}/change/" in page, query
     for query in ("q=nobody", "status=failed", "status=interrupted", "waiting=yes", "owner__id__exact=999999"):
@@ -76,8 +77,8 @@ def test_f55_f56_hostile_text_is_only_text_on_every_page(viewer: Staff) -> None:
     pages = ["thread/", *(f"thread/{found.pk}/{name}/" for name in ("change", "runs", "branches", "events", "live"))]
     for address in pages:
         page = viewer.text(address)
-        for live in ("<script>alert", "<img src=x", "evil.example/p.png\">", 'href="javascript:', 'src="https://evil', "\u202e"):
-            assert live not in page.replace("evil.example/p.png&quot;", ""), (address, live)
+        for live in ("<script>alert", "<img src=x", 'href="javascript:', 'src="https://evil', "\u202e", "\u2066"):
+            assert live not in page, (address, live)
         assert "14" not in page.partition("{{ 7")[2][:20]
 
 
@@ -160,9 +161,7 @@ def test_c7_retry_lets_a_failed_run_go_on(boss: Staff) -> None:
 
 
 def test_c7_cancel_stops_exactly_the_run_that_was_shown(call: ToolCall, boss: Staff) -> None:
-    other = boss.post(
-        f"thread/{call.thread_id}/cancel/", {"run": "0198c5a0-0000-7000-8000-000000000000"}, follow=True
-    )
+    other = boss.post(f"thread/{call.thread_id}/cancel/", {"run": "0198c5a0-0000-7000-8000-000000000000"}, follow=True)
     assert "ended already" in other.content.decode()
     assert Run.objects.get().status == "requires_action"
     boss.post(f"thread/{call.thread_id}/cancel/", {"run": str(call.run_id)})
@@ -260,4 +259,3 @@ def test_events_stand_below_what_they_follow_from(viewer: Staff) -> None:
         assert shown in page
     last = Event.objects.get(type="tool_complete")
     assert "TOOL_COMPLETE - Agent: clerk" in viewer.text(f"thread/{found.pk}/events/?chain={last.pk}")
-

@@ -23,6 +23,7 @@ rounds = st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3), max_
 ways = st.sampled_from(WAYS)
 states = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=1)
 numbers = count(1)
+LIVE = ("suspended", "due", "interrupted")
 
 
 class ThreadMachine(RuleBasedStateMachine):
@@ -42,6 +43,7 @@ class ThreadMachine(RuleBasedStateMachine):
         self.said: dict[UUID, list[dict[str, Any]]] = {}
         self.states: dict[UUID, dict[str, Any]] = {}
         self.rewound_to: UUID | None = None
+        self.nothing_is_there()
 
     def teardown(self) -> None:
         if hasattr(self, "loop"):
@@ -53,33 +55,29 @@ class ThreadMachine(RuleBasedStateMachine):
 
     # Speaking ------------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: not self.queue and self.model.is_free)
     @rule(rounds=rounds, fails=st.none() | st.integers(0, 2), state=states, way=ways)
     def send(self, rounds: list[list[str]], fails: int | None, state: dict[str, Any], way: str) -> None:
         plan = Plan(next(numbers), rounds, fails)
-        work = self.chat.send(plan.text, on_busy="reject", **state)
-        if refusal := self._refuses_a_turn(busy=bool(self.queue)):
-            return self._is_refused(work, refusal)
         self.model.say(plan, state)
-        self._goes_on(work, way)
-        return None
+        self._goes_on(self.chat.send(plan.text, on_busy="reject", **state), way)
 
+    send_too = send  # as often as that: the rest needs something to work on
+
+    @precondition(lambda self: len(self.queue) < 2 and self.model.status not in ("suspended", "interrupted"))
     @rule(rounds=rounds, state=states)
     def submit(self, rounds: list[list[str]], state: dict[str, Any]) -> None:
         plan = Plan(next(numbers), rounds)
-        work = self.chat.submit(plan.text, **state)
-        if self.model.status != "due" and (refusal := self._refuses_a_turn(busy=False)):
-            return self._is_refused(work, refusal)
-        self.queue.append((UUID(self.run(work)), plan, state))
-        return None
+        run_id = UUID(self.run(self.chat.submit(plan.text, **state)))
+        self.queue.append((run_id, plan, state))
 
     @precondition(lambda self: self.queue)
     @rule(way=ways)
     def execute(self, way: str) -> None:
         run_id, plan, state = self.queue[0]
         work = dispatch.execute(run_id, stays=0.02)
-        if self.model.status in ("suspended", "interrupted", "due"):
-            taken = self.run(work)
-            assert taken is (self.model.status != "due")
+        if not self.model.is_free:
+            assert self.run(work) is (self.model.status != "due")
             return
         del self.queue[0]
         self.model.say(plan, state)
@@ -92,31 +90,21 @@ class ThreadMachine(RuleBasedStateMachine):
         assert self.run(self.chat.cancel(run_id)) is True
         assert self.run(self.chat.cancel(run_id)) is False
 
-    def _refuses_a_turn(self, *, busy: bool) -> str:
-        status = self.model.status
-        if status in ("suspended", "interrupted"):
-            return f"thread_{status}"
-        return "thread_busy" if status == "due" or busy else ""
-
     # Going on ------------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.model.status in ("failed", "forked", "interrupted", "due"))
     @rule(well=st.booleans(), way=ways)
     def retry(self, well: bool, way: str) -> None:
         self.world.well = well
-        if self.model.status in ("new", "completed", "suspended"):
-            code = "thread_suspended" if self.model.status == "suspended" else "resume_invalid"
-            self._is_refused(self.chat.retry(), code)
-        else:
-            self._goes_on(self.chat.retry(), way)
+        self._goes_on(self.chat.retry(), way)
         self.world.well = False
 
+    @precondition(lambda self: self.model.status in LIVE)
     @rule()
     def cancel(self) -> None:
-        live = self.model.status in ("suspended", "due", "interrupted")
-        assert self.run(self.chat.cancel()) is live
-        if live:
-            self.model.fail()
-            self.driver.is_taken()
+        assert self.run(self.chat.cancel()) is True
+        self.model.fail()
+        self.driver.is_taken()
 
     @precondition(lambda self: self.driver.stale())
     @rule()
@@ -150,19 +138,6 @@ class ThreadMachine(RuleBasedStateMachine):
         self._note({index: _approves(answer) for index, answer in decisions.items()})
         if self.model.status == "suspended" and not self.model.awaiting:
             self.model.status = "due"
-
-    @precondition(lambda self: self.model.awaiting)
-    @rule(data=st.data())
-    def decide_what_does_not_exist(self, data: st.DataObject) -> None:
-        """Nothing of it is kept: not even the answer that would have fitted."""
-        known = self._row(data.draw(st.sampled_from(self.model.awaiting)))
-        self._is_refused(self.chat.decide({known: True, uuid4(): True}), "resume_invalid")
-
-    @precondition(lambda self: self.answered)
-    @rule(data=st.data())
-    def answer_again_and_otherwise(self, data: st.DataObject) -> None:
-        pk, approved = data.draw(st.sampled_from(self.answered))
-        self._is_refused(self.chat.decide({pk: not approved}), "resume_invalid")
 
     def _some_decisions(self, data: st.DataObject) -> dict[int, Any]:
         some = data.draw(st.lists(st.sampled_from(self.model.awaiting), min_size=1, unique=True))
@@ -211,22 +186,52 @@ class ThreadMachine(RuleBasedStateMachine):
         self.answered = []
         self.driver.is_taken()
 
-    @rule()
-    def rewind_to_what_does_not_exist(self) -> None:
-        self._is_refused(self.chat.rewind(uuid4()), "checkpoint_not_found")
-
-    @precondition(lambda self: len(self.seen) > 15 or not self.seen)
+    @precondition(lambda self: len(self.seen) > 30)
     @rule()
     def delete(self) -> None:
-        exists = Rows(self.chat.id).thread is not None
-        assert self.run(self.chat.delete()) is exists
-        old = next(iter(self.seen), None)
+        assert self.run(self.chat.delete()) is True
+        old = next(iter(self.seen))
         self.model = Thread()
         self.queue, self.answered, self.history = [], [], []
         self.seen, self.said, self.states = {}, {}, {}
         self.driver.is_taken()
-        if old is not None:
-            self._is_refused(self.chat.rewind(old), "checkpoint_not_found")
+        self._is_refused(self.chat.rewind(old), "checkpoint_not_found")
+        self.nothing_is_there()
+
+    # What is refused -----------------------------------------------------------------------------------------
+
+    def nothing_is_there(self) -> None:
+        for nothing in (self.chat.retry(), self.chat.approve(), self.chat.reject()):
+            self._is_refused(nothing, "resume_invalid")
+        assert self.run(self.chat.cancel()) is False
+        assert self.run(self.chat.delete()) is False
+
+    @precondition(lambda self: self.model.status != "new")
+    @rule(data=st.data())
+    def what_does_not_fit(self, data: st.DataObject) -> None:
+        """Nothing is written: not even the answer that would have fitted, beside one that does not."""
+        chat, status = self.chat, self.model.status
+        refusals = [(lambda: chat.rewind(uuid4()), "checkpoint_not_found"), *self._answers_that_do_not_fit(data)]
+        if status in ("suspended", "interrupted"):
+            refusals.append((lambda: chat.send("no"), f"thread_{status}"))
+            refusals.append((lambda: chat.submit("no"), f"thread_{status}"))
+        elif status == "due" or self.queue:
+            refusals.append((lambda: chat.send("no", on_busy="reject"), "thread_busy"))
+        if status in ("suspended", "completed"):
+            refusals.append((chat.retry, {"suspended": "thread_suspended"}.get(status, "resume_invalid")))
+        work, code = data.draw(st.sampled_from(refusals))
+        self._is_refused(work(), code)
+        if status not in LIVE:
+            assert self.run(chat.cancel()) is False
+
+    def _answers_that_do_not_fit(self, data: st.DataObject) -> list[Any]:
+        unfit: list[dict[UUID, Any]] = [{uuid4(): True}]
+        if self.model.awaiting:
+            unfit.append({self._row(self.model.awaiting[0]): True, uuid4(): True})
+        if self.answered:
+            pk, approved = data.draw(st.sampled_from(self.answered))
+            unfit.append({pk: not approved})
+        return [(lambda answers=answers: self.chat.decide(answers), "resume_invalid") for answers in unfit]
 
     # What comes of it ----------------------------------------------------------------------------------------
 

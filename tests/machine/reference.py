@@ -53,6 +53,11 @@ class Thread:
         return self.plan.rounds[self.round - 1][index]
 
     @property
+    def is_free(self) -> bool:
+        """Whether a new turn may begin."""
+        return self.status in ("new", "completed", "failed", "forked")
+
+    @property
     def awaiting(self) -> list[int]:
         return [index for index, status in self.open.items() if status == "awaiting"]
 

@@ -176,11 +176,11 @@ def test_what_would_lose_text_stays_plain(text: str) -> None:
     assert rendering.render(text) is None
 
 
-@given(st.lists(st.sampled_from(["text\n", "\n", "```\n", "~~~\n", "- a\n", "last"]), max_size=20))
+@given(st.lists(st.sampled_from(["text\n", "\n", "```\n", "- a\n"]), max_size=20))
 def test_closed_blocks_only_grow_and_never_end_in_a_fence(lines: list[str]) -> None:
     text, before = "".join(lines), 0
     for end in range(len(text) + 1):
         closed = rendering.closed(text[:end], 0)
         assert before <= closed <= end
         before = closed
-    assert text[:before].count("```") % 2 == 0 or "~~~" in text
+    assert text[:before].count("```") % 2 == 0
