@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from django.contrib.auth import get_user_model
@@ -235,5 +236,8 @@ def _post(address: str, body: bytes) -> None:
     if not address.startswith(("https://", "http://")) or not settings.NOTIFY_SECRET:
         raise ValueError("NOTIFY_WEBHOOK is an http(s) address, and NOTIFY_SECRET must be set")
     request = Request(address, body, headers, method="POST")  # noqa: S310 (checked above)
-    with _opener.open(request, timeout=TIMEOUT):
-        return
+    try:
+        _opener.open(request, timeout=TIMEOUT).close()
+    except HTTPError as refusal:
+        refusal.close()
+        raise ConnectionError(f"the webhook answered {refusal.code}") from None

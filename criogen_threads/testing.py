@@ -81,7 +81,8 @@ class in_calling_thread(override_settings):  # noqa: N801 (used like override_se
 def _begin_anew(*, setting: str, value: Any, **_: Any) -> None:
     """A worker belongs to one way of running: its row is in the test's transaction, or has a beat."""
     global _in_calling_thread
-    if setting == "CRIOGEN_THREADS" and bool((value or {}).get("IN_CALLING_THREAD")) != _in_calling_thread:
+    values = value if isinstance(value, dict) else {}  # what else it may be, the check says
+    if setting == "CRIOGEN_THREADS" and bool(values.get("IN_CALLING_THREAD")) != _in_calling_thread:
         _in_calling_thread = not _in_calling_thread
         lease.forget()
 

@@ -45,6 +45,7 @@ class ThreadAdmin(ReadingPages, Acting):
     ordering = ["-pk"]
     sortable_by = ()
     search_fields = ["key"]
+    actions = None  # a thread is deleted on its own page, by the journal
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_max_show_all = 0
@@ -64,10 +65,6 @@ class ThreadAdmin(ReadingPages, Acting):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
-
-    def get_actions(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """None: a thread is deleted on its own page, by the journal."""
-        return {}
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         return lookup in ("owner", "owner__id__exact") or super().lookup_allowed(lookup, value, request)  # type: ignore[arg-type]

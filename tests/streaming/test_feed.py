@@ -39,3 +39,21 @@ async def test_a_turn_sent_through_one_process_is_watched_through_the_other(site
     started = next(frame for frame in watcher.frames if frame.get("events", [{}])[0].get("type") == "RUN_STARTED")
     assert started["client_id"] == "one"
     await asyncio.gather(sender.close(), watcher.close())
+
+
+async def test_html_comes_with_the_answer_and_block_by_block_while_it_streams(site: list[Web], room: Room) -> None:
+    client, plain = room.client(), room.client()
+    await client.connect(site[1], html=True)
+    await plain.connect(site[1])
+    text = "# Head\n\n" + "Some *text* <script>alert(1)</script>.\n\n" * 20 + "![x](https://evil.example/q)"
+    sent = await client.ask("send", text=wish(text, delay=0.01, chunk=40))
+    for each in (client, plain):
+        await each.until_run_ends(sent["run"])
+    blocks = [frame for frame in client.frames if isinstance(frame.get("html"), str) and frame.get("seq", 0) is None]
+    (final,) = [frame for frame in client.frames if isinstance(frame.get("html"), str) and frame.get("seq")]
+    assert blocks, "nothing was rendered while it streamed"
+    assert [frame["offset"] for frame in blocks] == [0, *[frame["end"] for frame in blocks[:-1]]]
+    assert '<h1 dir="auto">Head</h1>' in final["html"]
+    assert "<script" not in final["html"]
+    assert "<img" not in final["html"]
+    assert not any("html" in frame for frame in plain.frames)
