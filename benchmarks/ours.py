@@ -14,7 +14,7 @@ from django.db.backends.signals import connection_created
 from benchmarks.contestant import Taken
 from criogen_threads.agents import Agent, tool
 from criogen_threads.backends.base import ModelAnswer, ModelBackend, Usage
-from criogen_threads.engine import lease, loop, threads
+from criogen_threads.engine import lease, loop, pools
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal.statements import Session
 
@@ -37,9 +37,9 @@ class Stopwatch:
         self.commits = self.statements = 0
         self._job = threading.local()
         self._transaction = Session.transaction
-        self._close = threads.close_connections
+        self._close = pools.close_connections
         Session.transaction = self._timed_transaction()  # type: ignore[assignment, method-assign]
-        threads.close_connections = self._timed_close
+        pools.close_connections = self._timed_close
         connection_created.connect(self._count)
         loop.Conversation = self._timed_reader()  # type: ignore[attr-defined, misc]
 
@@ -146,7 +146,7 @@ class Ours:
 
     async def _settled(self) -> None:
         """Until the last connection is back in its pool: that happens after the reply."""
-        pool = threads.database_pool
+        pool = pools.database_pool
         while pool._idle < pool._threads:  # noqa: ASYNC110 (the pool has no event for it)
             await asyncio.sleep(0.0002)
 
@@ -170,7 +170,7 @@ class Ours:
 
     async def read_by_the_loop(self) -> float:
         """Microseconds a message that the loop takes to read the conversation."""
-        tail = await threads.in_database(lambda: _tail("bench"))
+        tail = await pools.in_database(lambda: _tail("bench"))
 
         def read() -> float:
             connections["default"].ensure_connection()
@@ -178,7 +178,7 @@ class Ours:
             messages = Conversation.read(tail).messages
             return (time.perf_counter() - started) * 1e6 / len(messages)
 
-        return await threads.in_database(read)
+        return await pools.in_database(read)
 
     def close(self) -> None:
         lease.stop(0)

@@ -25,6 +25,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.utils.module_loading import import_string
 
+from criogen_threads.agents.registry import conflicts
 from criogen_threads.conf import KEYS, Settings, settings
 
 if TYPE_CHECKING:
@@ -142,8 +143,6 @@ def check_database(**_: Any) -> Iterator[CheckMessage]:
 @register(Tags.compatibility)
 def check_agents(**_: Any) -> list[CheckMessage]:
     """E005."""
-    from criogen_threads.agents.registry import conflicts
-
     return [Error(str(conflict), hint="The first one counts.", id="criogen_threads.E005") for conflict in conflicts()]
 
 

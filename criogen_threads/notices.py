@@ -32,16 +32,15 @@ from django.utils.translation import gettext as _
 
 from criogen_threads.conf import settings
 from criogen_threads.engine import background
-from criogen_threads.engine.threads import DaemonPool
+from criogen_threads.engine.pools import DaemonPool
 from criogen_threads.ids import new_id
+from criogen_threads.models import ToolCall
 from criogen_threads.policy import get_policy
 from criogen_threads.signals import approval_decided, approval_requested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
-
-    from criogen_threads.models import ToolCall
 
 logger = logging.getLogger("criogen_threads")
 
@@ -117,8 +116,6 @@ async def _patiently(job: Callable[[], Any]) -> Any:
 
 def deliveries(kind: str, call_id: UUID) -> list[Callable[[], None]]:
     """Everything that is to be sent about an approval, each on its own, so that one failure repeats nothing else."""
-    from criogen_threads.models import ToolCall
-
     related = ("thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by")
     call = ToolCall.objects.select_related(*related).filter(pk=call_id).first()
     if call is None:

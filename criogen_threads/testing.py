@@ -26,10 +26,12 @@ from django.test.utils import override_settings
 from criogen_threads.agents import get_agent
 from criogen_threads.backends.base import ModelError
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine import dispatch, lease
+from criogen_threads.engine import lease
 from criogen_threads.engine.dispatch import Dispatcher
-from criogen_threads.engine.journal import lines
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.dispatch.executing import execute, execute_due, execute_retry
+from criogen_threads.engine.journal import leftovers
+from criogen_threads.engine.pools import in_database
+from criogen_threads.models import Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -164,8 +166,8 @@ async def run_submitted() -> int:
     """
     done: set[Job] = set()
     while waiting := [job for job in await in_database(_waiting) if job not in done]:
-        for execute, name in waiting:
-            await execute(name)
+        for work, name in waiting:
+            await work(name)
         done.update(waiting)
     return len(done)
 
@@ -177,21 +179,17 @@ def run_submitted_sync() -> int:
 
 def _waiting() -> list[Job]:
     """What could start now: how it is executed, and what it is called."""
-    from criogen_threads.models import Run
-
     accepted = Run.objects.filter(status=Run.Status.IN_PROGRESS, waiter__isnull=False).values_list("pk", flat=True)
-    queued = _first_of_each_thread(lines.forsaken(lease.current().id))
+    queued = _first_of_each_thread(leftovers.forsaken(lease.current().id))
     return [
-        *((dispatch.execute_due, key) for key in sorted(lines.due())),
-        *((dispatch.execute_retry, run_id) for run_id in accepted.order_by("pk")),
-        *((dispatch.execute, run_id) for run_id in queued),
+        *((execute_due, key) for key in sorted(leftovers.due())),
+        *((execute_retry, run_id) for run_id in accepted.order_by("pk")),
+        *((execute, run_id) for run_id in queued),
     ]
 
 
 def _first_of_each_thread(runs: list[UUID]) -> list[UUID]:
     """In order of arrival; those behind them follow in the next round."""
-    from criogen_threads.models import Run
-
     threads = Run.objects.filter(pk__in=runs).order_by("pk").values_list("thread", flat=True)
-    first = [lines.left_in_line(thread) for thread in dict.fromkeys(threads)]
+    first = [leftovers.left_in_line(thread) for thread in dict.fromkeys(threads)]
     return [run_id for run_id in first if run_id is not None]

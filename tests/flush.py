@@ -14,12 +14,12 @@ from django.db import transaction
 
 from criogen_threads.engine import dispatch, lease
 from criogen_threads.engine.dispatch.in_process import InProcess
-from criogen_threads.engine.threads import database_pool, tool_pool
+from criogen_threads.engine.pools import database_pool, tool_pool
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
-    from criogen_threads.engine.threads import DaemonPool
+    from criogen_threads.engine.pools import DaemonPool
 
 KEPT = {"django_content_type", "auth_permission", "django_migrations"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from criogen_threads.agents import Agent, register, unregister
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.errors import CriogenError
 from tests.flush import stop_worker
 

@@ -11,6 +11,7 @@ from django.http import HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 6
 """Arguments that a row of the list shows."""
+
+PARTS = "criogen_threads/admin/parts"
 
 ENTRY = ("decide_toolcall", "view_toolcall", "view_transcript")
 """Any of these permissions opens the queue; the policy says which approvals are in it."""
@@ -100,7 +103,13 @@ class ApprovalAdmin(BulkDecisions):
 
     @admin.display(description=gettext_lazy("tool"))
     def what(self, call: Approval) -> SafeString:
-        return format_html('<a href="{}"><strong>{}</strong></a>', self.address(call), visible(call.name))
+        link = format_html('<a href="{}"><strong>{}</strong></a>', self.address(call), visible(call.name))
+        stands = format_html('<span class="criogen-left criogen-call-{}">◔ {}</span>', call.status, _("waiting"))
+        if call.status != ToolCall.Status.AWAITING_APPROVAL:
+            stands = mark_safe(  # noqa: S308 (a template's)
+                render_to_string(f"{PARTS}/call_status.html", {"call": call, "by": call.decided_by})
+            )
+        return format_html("{}<br>{}", link, stands)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         """The columns; what stands in the one of the arguments depends on who looks."""
@@ -111,9 +120,9 @@ class ApprovalAdmin(BulkDecisions):
             edited = view.get("edited_arguments")
             rows = arguments(view["arguments"] if edited is None else edited, short=True)
             context = {"rows": rows[:MOST_ROWS], "left": len(rows[MOST_ROWS:]), "hidden": view.get("hidden")}
-            return render_to_string("criogen_threads/admin/parts/listed_arguments.html", context)
+            return render_to_string(f"{PARTS}/listed_arguments.html", context)
 
-        return ["what", table, "asked", "thread_link", "waits", "standing"]
+        return ["what", table, "asked", "thread_link", "waits"]
 
     @admin.display(description=gettext_lazy("asked by"))
     def asked(self, call: Approval) -> str:
@@ -128,11 +137,7 @@ class ApprovalAdmin(BulkDecisions):
     @admin.display(description=gettext_lazy("age"))
     def waits(self, call: Approval) -> str:
         context = {"age": age(call.created_at), "left": remaining(call)}
-        return render_to_string("criogen_threads/admin/parts/age.html", context)
-
-    @admin.display(description=gettext_lazy("status"))
-    def standing(self, call: Approval) -> str:
-        return render_to_string("criogen_threads/admin/parts/call_status.html", {"call": call, "by": call.decided_by})
+        return render_to_string(f"{PARTS}/age.html", context)
 
     def address(self, call: ToolCall) -> str:
         """The page of one approval."""

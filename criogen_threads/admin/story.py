@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from criogen_threads import redaction
-from criogen_threads.admin.text import SHORT, Argument, arguments, formatted, pretty, visible
+from criogen_threads.admin.text import SHORT, Argument, arguments, difference, formatted, pretty, visible
 from criogen_threads.engine.journal import branches
 from criogen_threads.models import Message, Run, ToolCall
 
@@ -36,6 +36,7 @@ class Part:
     more: int = 0
     name: SafeString | None = None
     arguments: list[Argument] = field(default_factory=list)
+    difference: list[Argument] = field(default_factory=list)
     result: SafeString | None = None
     is_error: bool = False
     hidden: bool = False
@@ -79,7 +80,7 @@ def story_of(thread: Thread, messages: Sequence[Message], to: Audience, short: i
     runs = Run.objects.select_related("actor").in_bulk({m.run_id for m in messages if m.run_id})
     calls = _newest_calls(thread, messages)
     entries: list[Entry] = []
-    open_calls: dict[str, Part] = {}
+    open_calls: list[Part] = []
     for message in messages:
         if message.role == Message.Role.TOOL:
             left = list(_results(message, open_calls, to, short))
@@ -87,7 +88,7 @@ def story_of(thread: Thread, messages: Sequence[Message], to: Audience, short: i
                 entries.append(_entry(message, left, runs))
             continue
         parts = list(_parts(message, calls, to, short))
-        open_calls = {part.call.call_id: part for part in parts if part.call is not None}
+        open_calls = [part for part in parts if part.call is not None]
         if parts:
             entries.append(_entry(message, parts, runs))
     return entries
@@ -118,13 +119,16 @@ def _parts(
         if "tool_call" in block:
             call = calls.get((message.pk, index))
             index += 1
+        edited = redaction.masked(call.edited_arguments, to.secrets(message.agent, call.name)) if call else None
         for shown in redaction.content([block], message.agent, to):
-            yield _part(shown, call, short, markdown=message.role == Message.Role.ASSISTANT)
+            yield _part(shown, call, short, markdown=message.role == Message.Role.ASSISTANT, edited=edited)
 
 
-def _part(block: dict[str, Any], call: ToolCall | None, short: int | None, *, markdown: bool) -> Part:
+def _part(
+    block: dict[str, Any], call: ToolCall | None, short: int | None, *, markdown: bool, edited: Any = None
+) -> Part:
     if "tool_call" in block:
-        return _call_part(block["tool_call"], call)
+        return _call_part(block["tool_call"], call, edited)
     if "text" in block:
         return text_part(block["text"], short, markdown=markdown)
     if "reasoning" in block:
@@ -138,19 +142,23 @@ def _part(block: dict[str, Any], call: ToolCall | None, short: int | None, *, ma
     return Part("media", visible(kind))
 
 
-def _call_part(asked: dict[str, Any], call: ToolCall | None) -> Part:
-    rows = arguments(asked["arguments"])
-    return Part("tool", name=visible(asked["name"]), arguments=rows, hidden=bool(asked.get("hidden")), call=call)
+def _call_part(asked: dict[str, Any], call: ToolCall | None, edited: Any) -> Part:
+    part = Part("tool", name=visible(asked["name"]), hidden=bool(asked.get("hidden")), call=call)
+    if isinstance(edited, dict) and not part.hidden:
+        part.difference = difference(asked["arguments"], edited)
+    else:
+        part.arguments = arguments(asked["arguments"])
+    return part
 
 
-def _results(message: Message, calls: dict[str, Part], to: Audience, short: int | None) -> Iterator[Part]:
+def _results(message: Message, calls: list[Part], to: Audience, short: int | None) -> Iterator[Part]:
     """Put results where their calls stand; those whose call is not on this page are left."""
     for shown in redaction.content(message.content, message.agent, to):
         result = shown.get("tool_result")
         if result is None:
             yield _part(shown, None, short, markdown=False)
             continue
-        part = calls.pop(result["id"], None)
+        part = _asked(calls, message, result["id"])
         alone = part is None
         if part is None:
             part = Part("tool", name=visible(result["name"]), hidden=bool(result.get("hidden")))
@@ -160,6 +168,17 @@ def _results(message: Message, calls: dict[str, Part], to: Audience, short: int 
         part.is_error = bool(result.get("is_error"))
         if alone:
             yield part
+
+
+def _asked(calls: list[Part], message: Message, call_id: str) -> Part | None:
+    """The call that this result belongs to: by its row, as a provider's ids repeat; else, on a branch whose calls
+    were made again elsewhere, by the provider's id."""
+    by_row = [part for part in calls if part.call is not None and part.call.result_id == message.pk]
+    by_id = [part for part in calls if part.call is not None and part.call.call_id == call_id]
+    found = next(iter([*by_row, *by_id]), None)
+    if found is not None:
+        calls.remove(found)
+    return found
 
 
 def _plain(value: Any) -> str:

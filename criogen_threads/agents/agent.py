@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from criogen_threads.agents import options as check
 from criogen_threads.agents.tool import Tool
+from criogen_threads.backends import resolve
 from criogen_threads.backends.base import ToolDefinition
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ class Agent:
     @cached_property
     def backend(self) -> ModelBackend:
         """The model, resolved at its first use, so that a site starts without its provider's key."""
-        from criogen_threads.backends import resolve  # it may load a provider's client
-
         return resolve(self.model)
 
     def definitions(self) -> list[ToolDefinition]:

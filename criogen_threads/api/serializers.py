@@ -112,10 +112,6 @@ class DecidingSome(Strict):
     version = Whole(required=False, min_value=0)
 
 
-class Empty(Strict):
-    """Nothing."""
-
-
 def validated(shape: type[Strict], data: Any) -> dict[str, Any]:
     """What a client sent, checked.
 

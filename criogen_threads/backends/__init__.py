@@ -1,4 +1,7 @@
-"""Backends send one request to a model; ``resolve`` makes one of what an agent names as its model."""
+"""Backends send one request to a model; ``resolve`` makes one of what an agent names as its model.
+
+``base`` says what a backend is; ``pydantic_ai`` knows every provider, ``scripted`` answers offline.
+"""
 
 from __future__ import annotations
 

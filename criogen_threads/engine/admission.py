@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from criogen_threads import errors
 from criogen_threads.conf import settings
+from criogen_threads.engine import dispatch
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.journal import lines, posts, takes, turns
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
@@ -122,8 +123,6 @@ class Conduct:
 
     async def _wake(self, place: lines.Place, key: str) -> None:
         """What goes first, a fully answered run or one whose process died, is taken up by nobody: have it done."""
-        from criogen_threads.engine import dispatch
-
         if place.due:
             await in_database(dispatch.resume, key)
         if place.orphan is not None:

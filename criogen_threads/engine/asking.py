@@ -11,7 +11,7 @@ from criogen_threads import errors, payload
 from criogen_threads.backends.base import ModelAnswer, ModelError, ModelRequest, TextDelta
 from criogen_threads.conf import settings
 from criogen_threads.engine.listening import delta_event, discarded_event
-from criogen_threads.engine.threads import in_tool_thread
+from criogen_threads.engine.pools import in_tool_thread, tamed
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
@@ -86,9 +86,10 @@ class Request:
                         self._pass_on(piece)
         except TimeoutError:
             raise ModelError(f"the model was silent for {idle:g} seconds", passing=True) from None
-        except (ModelError, errors.CriogenError):
+        except (ModelError, errors.CriogenError, asyncio.CancelledError, GeneratorExit):
             raise
-        except Exception as error:
+        except BaseException as cause:  # a task that raises SystemExit would end the event loop
+            error = tamed(cause)
             logger.exception("The model of the agent %s failed", self.agent.name)
             raise ModelError(f"{type(error).__name__}: {error}"[:1000], passing=False) from error
         return _checked(answer)

@@ -15,7 +15,7 @@ from criogen_threads.engine import lease as leases
 from criogen_threads.engine.journal import saves
 from criogen_threads.engine.journal.atomic import atomic_result
 from criogen_threads.engine.journal.statements import database
-from criogen_threads.engine.threads import in_tool_thread, save_in_tool_thread
+from criogen_threads.engine.pools import in_tool_thread, save_in_tool_thread, tamed
 from criogen_threads.engine.transcript import TOOL_FAILED, result_block
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from criogen_threads.engine.loop import Runner
 
 logger = logging.getLogger("criogen_threads")
-
-ToolFailure = (Exception, SystemExit)  # a tool that calls sys.exit() ends itself, not the site
 
 
 class Caller:
@@ -98,7 +96,7 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
             if _is_being_cancelled():
                 raise
             return _failure(tool, error), ToolCall.Status.ERROR  # the tool cancelled itself
-        except ToolFailure as error:
+        except Exception as error:
             if limit.expired():
                 return _too_slow(tool), ToolCall.Status.ERROR
             if not remaining or isinstance(error, ToolError | NotAResult):
@@ -110,11 +108,13 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
 async def _alone(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> Any:
     """An async tool in a task of its own: one that cancels its task ends itself only."""
 
-    async def contained() -> tuple[Any, BaseException | None]:
+    async def contained() -> tuple[Any, Exception | None]:
         try:
             return await tool.ainvoke(context, arguments), None
-        except ToolFailure as error:
-            return None, error  # a task that raises SystemExit would end the event loop
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:
+            return None, tamed(error)  # a task that raises SystemExit would end the event loop
 
     value, error = await asyncio.ensure_future(contained())
     if error is not None:

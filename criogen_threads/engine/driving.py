@@ -11,8 +11,8 @@ from criogen_threads.engine import admission, reads, stopping  # noqa: F401 (sto
 from criogen_threads.engine.journal import lines, saves
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner
+from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.replies import Reply, make_reply
-from criogen_threads.engine.threads import in_database
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run
 
@@ -93,7 +93,7 @@ async def follow(conduct: Conduct, run_id: UUID) -> Reply:
         CriogenError: Why it failed, or that its process died.
     """
     while True:
-        found = await in_database(reads.rest, run_id)
+        found = await in_database(reads.run_with_thread, run_id)
         if found is None:
             raise errors.RunNotFoundError
         row, thread, held = found

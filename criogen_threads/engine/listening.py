@@ -1,9 +1,9 @@
-"""What a run tells those who watch it: live pieces as they come, and what was saved, once it is."""
+"""What a run tells those who watch it: live pieces as they come, and that something was saved, once it is."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -12,9 +12,6 @@ from criogen_threads.backends.base import ArgumentsDelta, Delta, ReasoningDelta,
 
 if TYPE_CHECKING:
     from uuid import UUID
-
-    from criogen_threads.engine.journal.pen import Saved
-    from criogen_threads.models import Message, ToolCall
 
 logger = logging.getLogger("criogen_threads")
 
@@ -110,12 +107,3 @@ def delta_event(run_id: UUID, message_id: UUID, delta: Delta) -> dict[str, Any]:
 def discarded_event(run_id: UUID, message_id: UUID) -> dict[str, Any]:
     """The pieces of this message are void: the model is asked again, under a new message id."""
     return {"type": "discarded", "run_id": str(run_id), "message_id": str(message_id)}
-
-
-def saved_events(saved: Saved, calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """The events of a save, as ``get_events`` returns them."""
-    from criogen_threads.engine.views import event_view
-
-    messages: dict[UUID | None, Message] = {message.id: message for message in saved.messages}
-    known: dict[UUID | None, ToolCall] = {call.id: call for call in (*calls, *saved.calls)}
-    return [event_view(event, messages.get(event.message_id), known.get(event.tool_call_id)) for event in saved.events]

@@ -13,10 +13,10 @@ from criogen_threads.engine.asking import Request
 from criogen_threads.engine.calling import Caller
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import saves
-from criogen_threads.engine.listening import publish_live, saved_events
+from criogen_threads.engine.listening import publish_live
 from criogen_threads.engine.planning import Planner
+from criogen_threads.engine.pools import in_database, in_tool_thread
 from criogen_threads.engine.stoppable import Stoppable
-from criogen_threads.engine.threads import in_database, in_tool_thread
 from criogen_threads.engine.transcript import (
     Action,
     AskModel,
@@ -30,6 +30,7 @@ from criogen_threads.engine.transcript import (
     result_block,
     tool_calls,
 )  # fmt: skip
+from criogen_threads.engine.views import saved_events
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 

@@ -141,7 +141,7 @@ class Planner:
         """Who must agree. A function that fails cannot have allowed the call: staff decide."""
         try:
             return tool.needs_approval(self.context(call), tool.validate(call.arguments))
-        except Exception:
+        except (Exception, SystemExit):
             logger.exception("The approval function of the tool %s failed; staff are asked", tool.name)
             return "staff"
 

@@ -86,7 +86,7 @@ def is_held(thread_id: UUID) -> bool:
 
 def rests(run_id: UUID | str) -> bool:
     """Whether a run has ended, waits for a person, is gone, or has lost its process; else somebody sees to it."""
-    found = rest(run_id)
+    found = run_with_thread(run_id)
     if found is None:
         return True
     row, thread, held = found
@@ -101,11 +101,13 @@ def rests(run_id: UUID | str) -> bool:
 
 
 def run(key: str, run_id: UUID) -> dict[str, Any] | None:
+    """One run of a thread; None for an unknown one."""
     found = Run.objects.using(database()).filter(thread__key=key, pk=run_id).first()
     return None if found is None else _run_view(found)
 
 
 def current_run(key: str) -> dict[str, Any] | None:
+    """The run that the thread stands at."""
     found = thread(key)
     return None if found is None or found.current_run is None else _run_view(found.current_run)
 
@@ -169,7 +171,7 @@ def statistics(key: str) -> dict[str, Any]:
     }
 
 
-def rest(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
+def run_with_thread(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
     """A run with its thread, and whether a living process holds that; None when the run is gone."""
     holder = Worker.objects.alive().filter(pk=OuterRef("thread__holder"))
     runs = Run.objects.using(database()).filter(pk=run_id).select_related("thread")

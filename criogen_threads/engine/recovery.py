@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.conf import settings
-from criogen_threads.engine import admission, dispatch, driving
+from criogen_threads.engine import admission, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import lines, posts, rewinds, workers
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.dispatch.executing import execute, execute_due
+from criogen_threads.engine.journal import leftovers, posts, rewinds, workers
+from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ async def recover() -> Recovered:
     Each thread is taken under its lock, so that any number of these may run at once: one wins, once.
     """
     found = Recovered()
-    found.expired = await _each(lines.overdue, lambda key: in_database(posts.expire, key))
-    found.ephemeral = await _each(lines.left_behind, lambda key: in_database(rewinds.delete, key))
-    found.interrupted = await _each(lines.interrupted, _retry)
-    found.answered = await _each(lines.due, dispatch.execute_due)
-    found.queued = await _each(lambda: lines.forsaken(leases.current().id), dispatch.execute)
+    found.expired = await _each(leftovers.overdue, lambda key: in_database(posts.expire, key))
+    found.ephemeral = await _each(leftovers.left_behind, lambda key: in_database(rewinds.delete, key))
+    found.interrupted = await _each(leftovers.interrupted, _retry)
+    found.answered = await _each(leftovers.due, execute_due)
+    found.queued = await _each(lambda: leftovers.forsaken(leases.current().id), execute)
     await in_database(workers.forget_dead)
     return found
 

@@ -103,8 +103,7 @@ def unfinished_at(thread_id: UUID, seq: int) -> tuple[UUID, int] | None:
 
 def in_line(thread_id: UUID) -> list[dict[str, Any]]:
     """The queued runs of a thread, first in line first."""
-    queued = Run.objects.using(database()).filter(thread=thread_id, status=Run.Status.QUEUED)
-    return [run_view(run) for run in queued.order_by("-urgent", "number")]
+    return [run_view(run) for run in Run.objects.using(database()).queued().filter(thread=thread_id)]
 
 
 def run_of_client(key: str, client_id: str) -> UUID | None:

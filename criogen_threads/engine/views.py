@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.engine import transcript
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from uuid import UUID
 
+    from criogen_threads.engine.journal.pen import Saved
     from criogen_threads.models import Checkpoint, Event, Message, Run, ToolCall
 
 
@@ -38,6 +40,7 @@ def message_view(message: Message) -> dict[str, Any]:
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A place to ``rewind`` to."""
     return {
         "id": str(checkpoint.id),
         "version": checkpoint.version,
@@ -102,6 +105,13 @@ def event_view(event: Event, message: Message | None, call: ToolCall | None) -> 
         "details": {**_referred(event.type, message, call), **(event.details or {})},
         "created_at_ms": milliseconds(event.created_at),
     }
+
+
+def saved_events(saved: Saved, calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
+    """The events of a save, as ``get_events`` returns them."""
+    messages: dict[UUID | None, Message] = {message.id: message for message in saved.messages}
+    known: dict[UUID | None, ToolCall] = {call.id: call for call in (*calls, *saved.calls)}
+    return [event_view(event, messages.get(event.message_id), known.get(event.tool_call_id)) for event in saved.events]
 
 
 def _referred(type: str, message: Message | None, call: ToolCall | None) -> dict[str, Any]:

@@ -31,8 +31,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
 
     def interrupted(self) -> ThreadQuerySet:
         """Its run is unfinished, and the process that ran it is gone. Derived, never stored."""
-        alive = Worker.objects.alive().filter(pk=models.OuterRef("holder"))
-        return self.filter(~models.Exists(alive), status=Thread.Status.RUNNING)
+        return self.filter(~self.holding(), status=Thread.Status.RUNNING)
 
     def due(self) -> ThreadQuerySet:
         """Suspended with every approval answered, and not yet taken up again."""

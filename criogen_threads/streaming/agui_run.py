@@ -9,7 +9,7 @@ from ag_ui.core import events as ag
 
 from criogen_threads.conf import settings
 from criogen_threads.engine import background, reads, telling
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import agui, history
 from criogen_threads.streaming.approvals import interrupts
 from criogen_threads.streaming.feed import Feed, Frame, Resync

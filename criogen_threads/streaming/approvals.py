@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core.types import Interrupt
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.streaming import agui
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.agents import get_agent
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.frames import FrameInvalidError
 from criogen_threads.threads import ThreadHandle
 

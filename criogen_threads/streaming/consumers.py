@@ -17,7 +17,7 @@ from channels.exceptions import StopConsumer
 
 from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.commands import COMMANDS, Request
 from criogen_threads.streaming.feed import Feed, Resync
 from criogen_threads.streaming.frames import FrameInvalidError, echo, parse

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from criogen_threads import errors, inputs
 from criogen_threads.agents import get_agent
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Thread
 from criogen_threads.streaming.agui_run import Attached
 from criogen_threads.streaming.sse import look, problem, refusal, stream

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import telling, transcript
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import agui, rendering
 from criogen_threads.streaming.approvals import approvals, interrupts
 from criogen_threads.streaming.parts import ARGUMENTS, TEXT

@@ -94,7 +94,6 @@ class Hub:
         self.publisher = layer.Publisher()
         self._streams: dict[UUID, Stream] = {}
         self._lock = threading.RLock()
-        self._listening: asyncio.Task[None] | None = None
         self._starting = False
 
     def add(self, ear: Ear) -> None:

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import telling
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import layer
 from criogen_threads.streaming.hub import hub
 from criogen_threads.streaming.watched import RECENT, Watched

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import nh3
 from markdown_it import MarkdownIt
 
-from criogen_threads.engine.threads import DaemonPool
+from criogen_threads.engine.pools import DaemonPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

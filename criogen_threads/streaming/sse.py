@@ -15,7 +15,7 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingH
 from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
 from criogen_threads.engine import telling
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.feed import Feed, Frame, Resync
 from criogen_threads.streaming.visitor import sight, user_of
 from criogen_threads.streaming.wires import custom

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import reads, telling
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.approvals import approvals
 from criogen_threads.streaming.frames import FrameInvalidError
 

@@ -11,7 +11,7 @@ from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import posts
 from criogen_threads.engine.journal.posts import Decision
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.redaction import restored
 from criogen_threads.threads.base import Base

@@ -8,7 +8,7 @@ from criogen_threads import errors, inputs
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import reads
 from criogen_threads.engine.journal.rewinds import Rewind
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.threads.syncing import refuse_open_transaction
 

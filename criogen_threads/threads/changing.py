@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads import errors, inputs
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import posts, rewinds
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.views import checkpoint_view, event_view
 from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking

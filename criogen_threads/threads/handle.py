@@ -9,9 +9,10 @@ from criogen_threads.engine import background, driving
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import rewinds
 from criogen_threads.engine.journal.turns import Turn
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 from criogen_threads.threads.answering import Answering
+from criogen_threads.threads.cancelling import Cancelling
 from criogen_threads.threads.changing import Changing
 from criogen_threads.threads.reading import Reading
 from criogen_threads.threads.speaking import Speaking
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.replies import Reply
 
 
-class ThreadHandle(Speaking, Answering, Changing, Reading):
+class ThreadHandle(Speaking, Cancelling, Answering, Changing, Reading):
     """A conversation: holds its id, the agent and the actor, and nothing else.
 
     Two handles on one id, in any process, are the same conversation. Making one writes nothing.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads import inputs
 from criogen_threads.engine import reads
 from criogen_threads.engine.chains import format_chain
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from criogen_threads import backends
 from criogen_threads.agents import Agent, ToolContext, tool
 from criogen_threads.backends.base import ToolDefinition
 from tests.agents.contexts import a_context
@@ -102,7 +101,7 @@ def test_instructions_that_are_not_text_are_an_error():
 
 def test_the_model_is_resolved_at_its_first_use_and_once(monkeypatch):
     asked: list[Any] = []
-    monkeypatch.setattr(backends, "resolve", lambda model: asked.append(model) or object(), raising=False)
+    monkeypatch.setattr("criogen_threads.agents.agent.resolve", lambda model: asked.append(model) or object())
     agent = an_agent()
     assert asked == []
     assert agent.backend is agent.backend

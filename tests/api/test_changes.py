@@ -9,7 +9,8 @@ import pytest
 from criogen_threads.agents import tool
 from criogen_threads.backends.base import ModelError
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine import background, dispatch
+from criogen_threads.engine import background
+from criogen_threads.engine.dispatch.executing import execute_retry
 from criogen_threads.engine.journal import reopening
 from criogen_threads.models import Checkpoint, Event, Run, Thread
 from tests.api.support import Api, a_user, at_once, code_of
@@ -94,7 +95,7 @@ def test_a_cancelled_accepted_retry_is_not_run(api: Api, flaky: Flaky, monkeypat
     monkeypatch.undo()
     asked = flaky.requests
     assert api.post(f"runs/{run_id}/cancel/?wait=5").json()["error_code"] == "cancelled"
-    background.run(dispatch.execute_retry, Run.objects.get().pk)
+    background.run(execute_retry, Run.objects.get().pk)
     assert flaky.requests == asked
     assert Run.objects.get().status == "failed"
     flaky.mended = True

@@ -17,7 +17,7 @@ from django.db import connection
 from criogen_threads.agents import get_agent
 from criogen_threads.api import waiting
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Run, Thread
 from tests.api.support import Api, at_once, code_of
 from tests.support import an_agent, refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import django
 import pytest
 from django.conf import settings as configured
 from django.contrib.staticfiles.handlers import StaticFilesHandler
@@ -25,6 +26,8 @@ def site(settings: SettingsWrapper) -> Iterator[None]:
     settings.CRIOGEN_THREADS = {"BUSY_TIMEOUT": 2, "MODEL_BACKOFF": 0.01, "MODEL_RETRIES": 0}
     settings.STATIC_URL = "/static/"
     settings.MEDIA_URL = "/media/"
+    if django.VERSION >= (6, 1):
+        settings.MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
     settings.MIDDLEWARE = ["tests.console.csp.StrictContent", *configured.MIDDLEWARE]
     yield
     forget_agents()

@@ -106,6 +106,9 @@ def test_c7_edited_arguments_are_shown_as_a_difference_before_and_after(approver
     assert "<del>5</del>" in after
     assert "<ins>3</ins>" in after
     assert "4111" not in after
+    story = approver.text(f"thread/{call.thread_id}/change/")
+    assert "<ins>3</ins>" in story
+    assert "4111" not in story
 
 
 def test_an_untouched_form_edits_nothing(approver: Staff) -> None:

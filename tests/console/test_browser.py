@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings as configured
+from django.core import mail
 from django.db import connections
 
 from criogen_threads.models import Checkpoint, Run, ToolCall
@@ -140,11 +141,18 @@ def test_c7_from_the_index_to_a_finished_run(desks: Any, approver: Staff) -> Non
     desk.looked_at("story-open")
 
 
-def test_c7_reject_with_a_reason_and_two_browsers_at_once(desks: Any, approver: Staff, boss: Staff) -> None:
+def test_c7_from_the_mail_reject_with_a_reason_and_two_browsers_at_once(
+    desks: Any, approver: Staff, boss: Staff, served: str, settings: Any
+) -> None:
+    settings.CRIOGEN_THREADS = {**settings.CRIOGEN_THREADS, "NOTIFY_EMAIL": True, "NOTIFY_SITE": served}
+    type(approver.user).objects.filter(pk=approver.user.pk).update(email="approver@example.com")
     call = aside(a_waiting_thread)
+    eventually(lambda: bool(mail.outbox))
+    link = re.search(r"http\S+", mail.outbox[0].body)
+    assert link is not None
     one, two = desks(approver), desks(boss)
-    for desk in (one, two):
-        desk.go(f"/admin/criogen_threads/approval/{call.pk}/change/")
+    one.page.goto(link[0])
+    two.go(f"/admin/criogen_threads/approval/{call.pk}/change/")
     one.page.get_by_label("Reason").fill("too late")
     one.page.get_by_role("button", name="Reject").click()
     one.page.get_by_text("Rejected.").wait_for()

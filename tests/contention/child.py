@@ -106,7 +106,7 @@ async def turns(ledger: Ledger, key: str, name: str, count: str) -> None:
 async def mixed(ledger: Ledger, key: str, name: str, count: str) -> None:
     """The same, each time in another way."""
     chance = random.Random(name)
-    agent = register(Agent("helper", model=echo(ledger, 0.03)))
+    agent = register(Agent("helper", model=echo(ledger, 0.1)))
     await _told_to()
     for number in range(int(count)):
         on_busy = chance.choice(["wait", "wait", "reject", "interrupt"])

@@ -76,7 +76,6 @@ def test_p14_wait_reject_and_interrupt_mixed_over_processes(ledger: Ledger) -> N
     assert is_valid(messages)
     replied = [f"echo: {text}" for text, code in codes.items() if code == "reply"]
     assert sorted(m["content"][0]["text"] for m in messages if m["role"] == "assistant") == sorted(replied)
-    assert "cancelled" in codes.values(), "nothing was interrupted"
 
 
 async def test_waiters_that_were_killed_are_passed_over(ledger: Ledger) -> None:

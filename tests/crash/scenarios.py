@@ -17,8 +17,8 @@ import pytest
 from criogen_threads import errors
 from criogen_threads.engine import dispatch, reads
 from criogen_threads.engine.journal.posts import Decision
+from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.recovery import recover
-from criogen_threads.engine.threads import in_database
 from tests.crash import actors
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from criogen_threads import errors
 from criogen_threads.agents import Tool
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine import lease as leases
-from criogen_threads.engine.journal import lines, takes, turns, workers
+from criogen_threads.engine.journal import leftovers, takes, turns, workers
 from criogen_threads.engine.journal.turns import Turn
 from criogen_threads.ids import new_id
 from criogen_threads.models import Thread, Worker
@@ -246,11 +246,11 @@ async def test_a_graceful_stop_abandons_the_rest_unsaved_and_expires_last() -> N
     """Interrupted at once, for whoever comes next; queued runs may be dispatched at once as well."""
     task = await a_live_run()
     submitted = await in_db(turns.submit, Turn(KEY, "helper", [{"text": "And this"}]), leases.current().id)
-    assert await in_db(lines.forsaken, new_id()) == []
+    assert await in_db(leftovers.forsaken, new_id()) == []
     await asyncio.to_thread(leases.stop, 0.1)
     with pytest.raises(errors.ShuttingDownError):
         await task
     assert await in_db(stands) == UNSAVED
     assert await in_db(Thread.objects.interrupted().exists)  # type: ignore[attr-defined]
     await in_db(Thread.objects.update, status="failed", holder=None)  # as if the first one had been seen to
-    assert await in_db(lines.forsaken, new_id()) == [submitted.run_id]
+    assert await in_db(leftovers.forsaken, new_id()) == [submitted.run_id]

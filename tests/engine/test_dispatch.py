@@ -15,7 +15,8 @@ from criogen_threads.backends.base import ModelError
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine import background, dispatch
 from criogen_threads.engine.dispatch import Dispatcher, jobs
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.dispatch.executing import execute
+from criogen_threads.engine.journal import leftovers
 from criogen_threads.models import Run
 from tests.support import an_agent, call, forget_agents, refused
 
@@ -128,8 +129,8 @@ def test_f10_a_broker_that_is_away_loses_nothing(settings: SettingsWrapper, capl
     settings.CRIOGEN_THREADS |= {"DISPATCHER": f"{__name__}.Broken"}
     run_id = an_agent("ok").thread("one").submit_sync("hi")
     assert "could not be handed over" in caplog.text
-    assert lines.forsaken(UUID(int=0)) == [UUID(run_id)]
-    background.run(dispatch.execute, UUID(run_id))
+    assert leftovers.forsaken(UUID(int=0)) == [UUID(run_id)]
+    background.run(execute, UUID(run_id))
     assert Run.objects.get().status == "completed"
 
 

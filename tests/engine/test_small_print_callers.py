@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from criogen_threads.engine import dispatch, lease
+from criogen_threads.engine.dispatch.executing import execute
 from criogen_threads.models import Run, Thread, Worker
 from tests.support import an_agent, die, in_db, refused, texts
 
@@ -125,7 +126,7 @@ async def test_f10_and_by_whoever_submits_behind_it_once_its_own_turn_is_looked_
     run_id = await in_db(Run.objects.values_list("pk", flat=True).get)
     again = await in_db(lambda: list(Run.objects.values_list("waiter", flat=True)))
     assert again != [lease.current().id]
-    assert await dispatch.execute(run_id) is True
+    assert await execute(run_id) is True
     assert texts(await chat.messages()) == ["user: submitted", "assistant: one"]
-    assert await dispatch.execute(run_id) is True  # handed over twice, it is run once
+    assert await execute(run_id) is True  # handed over twice, it is run once
     assert texts(await chat.messages()) == ["user: submitted", "assistant: one"]

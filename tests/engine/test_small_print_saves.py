@@ -10,7 +10,7 @@ import pytest
 from django.db import InterfaceError
 
 from criogen_threads.agents import ToolContext, tool
-from criogen_threads.engine import dispatch
+from criogen_threads.engine.dispatch.executing import execute
 from criogen_threads.engine.journal.statements import Session
 from criogen_threads.models import Run, Thread, ToolCall
 from project.desk.models import CallBack
@@ -119,7 +119,7 @@ async def test_a_submitted_run_is_in_line_once_and_runs_once(losses: Losses, set
     run_id = await chat.submit("first", client_id="a")
     assert await chat.submit("first", client_id="a") == run_id
     assert await in_db(Run.objects.count) == 1
-    assert await dispatch.execute((await in_db(Run.objects.get)).pk)
+    assert await execute((await in_db(Run.objects.get)).pk)
     assert texts(await chat.messages()) == ["user: first", "assistant: one"]
     await in_db(are_right, "one")
 

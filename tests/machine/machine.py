@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from criogen_threads import errors, inputs
-from criogen_threads.engine import dispatch
+from criogen_threads.engine.dispatch.executing import execute
 from criogen_threads.models import Thread as ThreadRow
 from tests.machine.checks import Rows, check
 from tests.machine.driving import Driver
@@ -75,7 +75,7 @@ class ThreadMachine(RuleBasedStateMachine):
     @rule(way=ways)
     def execute(self, way: str) -> None:
         run_id, plan, state = self.queue[0]
-        work = dispatch.execute(run_id, stays=0.02)
+        work = execute(run_id, stays=0.02)
         if not self.model.is_free:
             assert self.run(work) is (self.model.status != "due")
             return

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Run, ToolCall
 from tests.streaming.conftest import person
 from tests.streaming.puppet import wish

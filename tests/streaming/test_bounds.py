@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.streaming.puppet import wish
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.services import Valkey
 from tests.streaming.puppet import wish
 from tests.streaming.servers import FAST, Web, web

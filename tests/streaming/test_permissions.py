@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from websockets.exceptions import ConnectionClosed
 
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.streaming.conftest import person
 from tests.streaming.puppet import wish
 from tests.streaming.servers import Web, log_in

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.streaming.conftest import Room, begin
 from tests.streaming.puppet import wish
 from tests.streaming.servers import Web, web

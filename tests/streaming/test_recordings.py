@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.streaming.puppet import wish
 from tests.streaming.test_reconnects import watch
 from tests.streaming.transcript import stored

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission
 from django.contrib.sessions.backends.db import SessionStore
 from websockets.exceptions import ConnectionClosed
 
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from tests.streaming.client import Client
 from tests.streaming.conftest import begin, person
 from tests.streaming.puppet import wish

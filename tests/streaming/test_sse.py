@@ -12,7 +12,7 @@ import pytest
 from django.test import RequestFactory
 
 from criogen_threads.engine import reads
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import sse
 from tests.streaming.conftest import person
 from tests.streaming.puppet import wish

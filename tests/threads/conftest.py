@@ -26,4 +26,4 @@ def quick(settings: SettingsWrapper) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dispatcher's look for forsaken runs, begun by whichever test came first, finds nothing of this one."""
-    monkeypatch.setattr(in_process, "lines", SimpleNamespace(forsaken=lambda worker: [], due=list))
+    monkeypatch.setattr(in_process, "leftovers", SimpleNamespace(forsaken=lambda worker: [], due=list))

@@ -225,9 +225,10 @@ async def test_an_approval_that_is_decided_by_a_function_of_context_and_argument
     assert seen == [("one", 5), ("one", 7)]
 
 
-async def test_an_approval_function_that_fails_asks_staff() -> None:
+@pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit(1)], ids=["error", "exit"])
+async def test_an_approval_function_that_fails_asks_staff(error: BaseException) -> None:
     def broken(context: ToolContext, **arguments: Any) -> Any:
-        raise RuntimeError("no")
+        raise error
 
     refunds = Refunds(broken)
     chat = an_agent(ONE, "done", tools=[refunds.tool]).thread("one")

@@ -88,6 +88,10 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
+class Panic(BaseException):
+    """As compiled libraries raise it: no Exception."""
+
+
 class UnspeakableToolError(ToolError):
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -104,6 +108,8 @@ FAILURES: dict[str, tuple[BaseException, str]] = {
     "unspeakable": (Unspeakable(), "The tool failed"),
     "unspeakable tool error": (UnspeakableToolError(), "The tool failed"),
     "an exit": (SystemExit(3), "The tool failed"),
+    "a panic of a compiled library": (Panic("1234"), "The tool failed"),
+    "a generator's exit": (GeneratorExit(), "The tool failed"),
     "a stop": (StopIteration("over"), "The tool failed"),
     "a cancellation": (asyncio.CancelledError(), "The tool failed"),
     "too many frames": (RecursionError(), "The tool failed"),

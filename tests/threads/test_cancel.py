@@ -13,7 +13,7 @@ import pytest
 from criogen_threads.agents import tool
 from criogen_threads.backends.base import TextDelta
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine.threads import DaemonPool
+from criogen_threads.engine.pools import DaemonPool
 from criogen_threads.models import Thread
 from tests.support import Gate, an_agent, call, gated, in_db, is_valid, refused
 

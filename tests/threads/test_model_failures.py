@@ -48,6 +48,18 @@ async def test_a_passing_failure_of_the_model_is_asked_again_and_the_half_answer
     assert "".join(kept) == "a whole answer, in several pieces" == events[-1]["reply"].text
 
 
+@pytest.mark.parametrize("kind", [SystemExit, type("Panic", (BaseException,), {})], ids=["exit", "panic"])
+def test_b10_whatever_the_model_raises_the_run_is_saved_and_the_loop_lives(kind: type[BaseException]) -> None:
+    def respond(messages: Any, tools: Any) -> str:
+        raise kind
+
+    chat = an_agent(model=ScriptedModel(respond)).thread("one")
+    with refused("model_failed"):
+        chat.send_sync("a")
+    assert chat.runs_sync()[0]["status"] == "failed"
+    assert an_agent("alive").thread("two").send_sync("b").text == "alive"
+
+
 async def test_b10_the_model_raises_and_everybody_is_told() -> None:
     def respond(messages: Any, tools: Any) -> str:
         raise RuntimeError("a bug in the backend")

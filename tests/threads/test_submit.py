@@ -13,7 +13,8 @@ from criogen_threads.agents import tool, unregister
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine import dispatch, lease
 from criogen_threads.engine.dispatch import in_process
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.dispatch.executing import execute
+from criogen_threads.engine.journal import leftovers
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.models import Run, Thread
 from tests.support import Gate, an_agent, call, die, gated, in_db, refused, texts
@@ -148,10 +149,10 @@ async def test_a_queued_run_of_a_dead_worker_is_found_and_dispatched_again(nobod
     run_id = await chat.submit("a")
     await die()
     worker = await in_db(lambda: lease.current().ensure())
-    assert [str(found) for found in await in_db(lines.forsaken, worker)] == [run_id]
-    await dispatch.execute(UUID(run_id))
+    assert [str(found) for found in await in_db(leftovers.forsaken, worker)] == [run_id]
+    await execute(UUID(run_id))
     await _ended(chat, run_id)
-    assert await in_db(lines.forsaken, worker) == []
+    assert await in_db(leftovers.forsaken, worker) == []
 
 
 async def test_two_dispatchers_of_one_run_execute_it_once() -> None:
@@ -159,7 +160,7 @@ async def test_two_dispatchers_of_one_run_execute_it_once() -> None:
     gate.open()
     chat = an_agent(model=gated(gate, "one", "two")).thread("one")
     run_id = UUID(await chat.submit("a"))
-    await asyncio.gather(*(dispatch.execute(run_id) for _ in range(3)))
+    await asyncio.gather(*(execute(run_id) for _ in range(3)))
     await _ended(chat, str(run_id))
     assert texts(await chat.messages()) == ["user: a", "assistant: one"]
 
@@ -202,7 +203,7 @@ async def test_the_dispatcher_looks_for_what_nobody_executes(monkeypatch: pytest
     [pending] = (await due.send("a")).pending
     await in_db(due.record, {pending["id"]: Decision(approve=True)})  # answered, and never taken up
     run_id = await queued.submit("b")
-    monkeypatch.setattr(in_process, "lines", lines)
+    monkeypatch.setattr(in_process, "leftovers", leftovers)
     monkeypatch.setattr(in_process, "SCAN_SECONDS", 0.01)
     looking = asyncio.create_task(in_process.InProcess()._scan())
     await _ended(due, pending["run_id"])

@@ -1,8 +1,8 @@
 """Submitted runs: who executes them, and what becomes of those that a dead process left.
 
-``submit``, ``resume`` and ``retry`` hand an id to the dispatcher that the site chose (``DISPATCHER``); the
-``execute`` functions are what it does with it in the end. What is handed over is saved before, and the handing over
-never fails a caller.
+``submit``, ``resume`` and ``retry`` hand an id to the dispatcher that the site chose (``DISPATCHER``): ``in_process``,
+``tasks``, ``celery``, or one of its own on top of ``base``. What it does with it in the end is ``executing``, and
+``jobs`` where that is to block. What is handed over is saved before, and the handing over never fails a caller.
 """
 
 from __future__ import annotations
@@ -15,15 +15,12 @@ from django.utils.module_loading import import_string
 
 from criogen_threads.conf import settings
 from criogen_threads.engine.dispatch.base import Dispatcher
-from criogen_threads.engine.dispatch.executing import execute, execute_due, execute_retry
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal import leftovers
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = [
-    "Dispatcher", "execute", "execute_due", "execute_retry", "get_dispatcher", "resume", "retry", "submit",
-]  # fmt: skip
+__all__ = ["Dispatcher", "close", "get_dispatcher", "resume", "retry", "submit"]
 
 logger = logging.getLogger("criogen_threads")
 
@@ -60,7 +57,7 @@ def submit(run_id: UUID) -> None:
         get_dispatcher().submit(run_id)
     except Exception:
         logger.exception("The run %s could not be handed over; it is left to criogen_recover", run_id)
-        lines.forsake(run_id)
+        leftovers.forsake(run_id)
 
 
 def resume(key: str) -> None:

@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from criogen_threads import errors
-from criogen_threads.engine import admission, driving
+from criogen_threads.engine import admission, dispatch, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import lines, posts, reopening
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.journal import leftovers, posts, reopening
+from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
@@ -75,12 +75,10 @@ async def execute_retry(run_id: UUID) -> None:
 
 async def _run(conduct: Conduct, lease: Lease) -> None:
     """Run to the end, and hand over what was left in line behind it."""
-    from criogen_threads.engine import dispatch
-
     try:
         await driving.run(conduct, lease)
     finally:
-        if not leases.current().stopping and (left := await in_database(lines.left_in_line, lease.thread_id)):
+        if not leases.current().stopping and (left := await in_database(leftovers.left_in_line, lease.thread_id)):
             await in_database(dispatch.submit, left)
 
 

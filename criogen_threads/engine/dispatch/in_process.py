@@ -11,8 +11,8 @@ from criogen_threads.engine import background
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.dispatch.base import Dispatcher
 from criogen_threads.engine.dispatch.executing import execute, execute_due, execute_retry
-from criogen_threads.engine.journal import lines
-from criogen_threads.engine.threads import in_database
+from criogen_threads.engine.journal import leftovers
+from criogen_threads.engine.pools import in_database
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -72,9 +72,9 @@ class InProcess(Dispatcher):
             if self._closed:
                 return
             try:
-                for run_id in await in_database(lines.forsaken, leases.current().id):
+                for run_id in await in_database(leftovers.forsaken, leases.current().id):
                     self.submit(run_id)
-                for key in await in_database(lines.due):
+                for key in await in_database(leftovers.due):
                     self.resume(key)
             except Exception:
                 logger.exception("The look for forsaken runs failed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -82,7 +81,9 @@ def _tried(
     for remaining in range(retries, -1, -1):
         try:
             return _in_savepoint(session, run_tool)
-        except (Exception, SystemExit, CancelledError) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if is_passing(error) and session.lost(error):
                 raise  # a deadlock or a lost connection: the whole transaction runs again
             if not remaining or isinstance(error, ToolError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import transcript
 from criogen_threads.engine.conversation import Conversation
@@ -12,6 +12,8 @@ from criogen_threads.models import Run, ToolCall
 from criogen_threads.signals import approval_decided, run_finished
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.errors import CriogenError
@@ -50,23 +52,29 @@ def expire_approvals(session: Session, locked: Locked) -> None:
 
 def leave_run(pen: Pen, error: type[CriogenError]) -> None:
     """The current run, unfinished, ends here as failed; what it waited for is void."""
-    locked = pen.locked
-    run = pen.session.find(Run, locked.current_run_id, status__in=("in_progress", "requires_action"))
+    run = pen.session.find(Run, pen.locked.current_run_id, status__in=("in_progress", "requires_action"))
     if run is None:
         return
     leave_calls(pen, run)
-    message = error.default_message()
-    pen.update(
-        Run,
-        run.id,
-        status=Run.Status.FAILED,
-        error_code=error.code,
-        error_message=message,
-        completed_at=locked.now,
-    )
-    details = {"code": error.code, "error": message}
-    pen.event("error", run, parent=run.id, details=details)
-    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
+    fail_run(pen, run, error(), parent=run.id)
+
+
+def fail_run(
+    pen: Pen, run: Run, error: CriogenError, *, parent: UUID | None = None, partial: str = "", **columns: Any
+) -> None:
+    """A run ends as failed: its row, its event, its signal.
+
+    Args:
+        parent: The event of its start; None where it never started.
+        partial: Text of the answer that was under way.
+        columns: What else its row says from now on.
+    """
+    code, message = error.code, str(error)
+    columns |= {"error_code": code, "error_message": message, "completed_at": pen.locked.now}
+    pen.update(Run, run.id, status=Run.Status.FAILED, **columns)
+    details = {"code": code, "error": message, **({"partial": partial} if partial else {})}
+    pen.event("error", run, parent=parent, details=details)
+    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=code)
 
 
 def leave_calls(pen: Pen, run: Run) -> None:

@@ -13,7 +13,7 @@ from criogen_threads import errors
 from criogen_threads.engine.journal.pen import lock
 from criogen_threads.engine.journal.statements import Select, bind, database
 from criogen_threads.engine.journal.writing import write
-from criogen_threads.models import Run, Thread, ToolCall, Worker
+from criogen_threads.models import Run, Thread, Worker
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,7 +25,8 @@ WAITER_SECONDS = 5
 """Seconds until a waiting call that does not show itself counts as gone."""
 
 
-def _first(thread: Any) -> RunQuerySet:
+def in_order(thread: Any) -> RunQuerySet:
+    """The queued runs of a thread, first in line first."""
     return Run.objects.queued().filter(thread=thread)
 
 
@@ -34,7 +35,7 @@ LINE = Select(
         Thread.objects.filter(pk=bind(Thread, "id"))
         .annotate(
             last=Run.objects.filter(thread=OuterRef("pk")).order_by("-number").values("number")[:1],
-            first=_first(OuterRef("pk")).values("id")[:1],
+            first=in_order(OuterRef("pk")).values("id")[:1],
         )
         .values_list("last", "first", named=True)
     )
@@ -116,7 +117,7 @@ def look(run_id: UUID) -> Place | None:
 
 
 def _orphan(thread_id: UUID) -> UUID | None:
-    first = _first(thread_id).using(database()).exclude(gone()).values_list("pk", flat=True)[:1]
+    first = in_order(thread_id).using(database()).exclude(gone()).values_list("pk", flat=True)[:1]
     return Run.objects.using(database()).filter(orphaned(), pk__in=list(first)).values_list("pk", flat=True).first()
 
 
@@ -124,47 +125,3 @@ def failure(run_id: UUID) -> errors.CriogenError | None:
     """Why a run failed; None when it did not, or is gone."""
     run = Run.objects.using(database()).filter(pk=run_id, status=Run.Status.FAILED).first()
     return errors.error_class(run.error_code)(run.error_message) if run else None
-
-
-def forsaken(worker: UUID) -> list[UUID]:
-    """Submitted runs that could start and that nobody executes: this worker's own, and those of dead ones."""
-    free = Q(thread__status__in=(Thread.Status.IDLE, Thread.Status.FAILED))
-    queued = Run.objects.using(database()).filter(free, status=Run.Status.QUEUED)
-    return list(queued.filter(orphaned() | Q(wait_until=None, waiter=worker)).values_list("pk", flat=True))
-
-
-def left_in_line(thread_id: UUID) -> UUID | None:
-    """The submitted run that is first in line before a free thread."""
-    free = Q(thread__status__in=(Thread.Status.IDLE, Thread.Status.FAILED))
-    line = _first(thread_id).using(database()).filter(free, wait_until=None)
-    return line.values_list("pk", flat=True).first()
-
-
-@write
-def forsake(session: Session, run_id: UUID) -> bool:
-    """Nobody executes this submitted run: leave it to whoever looks for such."""
-    queued = Run.objects.using(session.alias).filter(pk=run_id, status=Run.Status.QUEUED)
-    return bool(queued.update(waiter=None))
-
-
-def due() -> list[str]:
-    """Threads whose approvals are all answered and whose run nobody has taken up."""
-    return list(Thread.objects.using(database()).due().values_list("key", flat=True))
-
-
-def interrupted() -> list[str]:
-    """Threads whose run is unfinished and whose process is dead."""
-    threads = Thread.objects.using(database()).interrupted().filter(ephemeral=False)
-    return list(threads.values_list("key", flat=True))
-
-
-def left_behind() -> list[str]:
-    """Ephemeral threads whose process is dead."""
-    threads = Thread.objects.using(database()).filter(ephemeral=True)
-    return list(threads.exclude(pk__in=threads.held()).values_list("key", flat=True))
-
-
-def overdue() -> list[str]:
-    """Threads with an approval that nobody answered in time."""
-    expired = ToolCall.objects.using(database()).expired()
-    return list(expired.values_list("thread__key", flat=True).distinct())

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, payload
 from criogen_threads.engine.journal.calls import note_call
-from criogen_threads.engine.journal.leaving import expire_approvals
+from criogen_threads.engine.journal.leaving import expire_approvals, fail_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
 from criogen_threads.engine.journal.saves import append_failure
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
 from criogen_threads.models import Event, Run, Thread, ToolCall
-from criogen_threads.signals import approval_decided, run_finished
+from criogen_threads.signals import approval_decided
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,7 +148,7 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
     if live:
         pen.thread(cancel_mark=run.id)
     elif run.status == Run.Status.QUEUED:
-        _cancel_queued(pen, run)
+        fail_run(pen, run, errors.RunCancelledError(), waiter=None, wait_until=None)
     else:
         append_failure(pen, run, errors.RunCancelledError(), checkpoint_id)
     pen.write()
@@ -164,16 +164,6 @@ def interrupt(session: Session, run_id: UUID) -> None:
         return
     if session.find(Run, locked.current_run_id, number__lt=run.number):
         session.update(Thread, locked.id, cancel_mark=locked.current_run_id)
-
-
-def _cancel_queued(pen: Pen, run: Run) -> None:
-    error = errors.RunCancelledError()
-    pen.update(
-        Run, run.id, status=Run.Status.FAILED, error_code=error.code, error_message=str(error), waiter=None,
-        wait_until=None, completed_at=pen.locked.now,
-    )  # fmt: skip
-    pen.event("error", run, details={"code": error.code, "error": str(error)})
-    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
 
 
 @write

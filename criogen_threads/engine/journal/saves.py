@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine.journal.calls import add_calls, note_call
-from criogen_threads.engine.journal.leaving import awaiting, leave_calls
+from criogen_threads.engine.journal.leaving import awaiting, fail_run, leave_calls
 from criogen_threads.engine.journal.pen import Locked, Pen, Saved, lock
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -205,22 +205,11 @@ def fail(session: Session, lease: Lease, error: errors.CriogenError, checkpoint_
 
 def append_failure(pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = "") -> None:
     """Below the lock: the run's end, its checkpoint and its event; the thread is freed."""
-    locked, message = pen.locked, str(error)
     leave_calls(pen, run)
     Run.check_transition(run.status, Run.Status.FAILED)
-    pen.checkpoint("failure", "failed", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
-    pen.update(
-        Run,
-        run.id,
-        status=Run.Status.FAILED,
-        error_code=error.code,
-        error_message=message,
-        completed_at=locked.now,
-    )
-    details = {"code": error.code, "error": message, **({"partial": partial} if partial else {})}
-    pen.event("error", run, parent=run.id, details=details)
+    pen.checkpoint("failure", "failed", id=checkpoint_id, run_id=run.id, step=pen.locked.step or 0)
+    fail_run(pen, run, error, parent=run.id, partial=partial)
     free(pen, Thread.Status.FAILED)
-    pen.tell(run_finished, run_id=run.id, agent=run.agent, status="failed", error_code=error.code)
 
 
 @write

@@ -69,12 +69,33 @@ def _complete(future: Future[T], job: Callable[[], T]) -> None:
         return
     try:
         result = _and_close(job)
-    except StopIteration as error:
-        future.set_exception(RuntimeError(f"StopIteration: {error}"))  # no future can carry the original
     except BaseException as error:  # it belongs to whoever waits for the future
-        future.set_exception(error)
+        future.set_exception(tamed(error))
     else:
         future.set_result(result)
+
+
+def tamed(error: BaseException) -> Exception:
+    """What a site's code raised, as something that a future can carry and that ends no event loop.
+
+    ``sys.exit()``, the panic of a compiled library and StopIteration become the cause of a RuntimeError; an
+    interrupt from the keyboard, which only the main thread gets, stays what it is.
+    """
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError(f"{type(error).__name__} was raised")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _tamely(job: Callable[[], T]) -> T:
+    try:
+        return job()
+    except BaseException as error:
+        safe = tamed(error)
+        raise safe from safe.__cause__
 
 
 def _and_close(job: Callable[[], T]) -> T:
@@ -116,7 +137,7 @@ async def save_in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs:
 
 def _submit(pool: DaemonPool, job: Callable[[], T]) -> asyncio.Future[T]:
     if settings.IN_CALLING_THREAD:
-        return asyncio.ensure_future(sync_to_async(job, thread_sensitive=True)())
+        return asyncio.ensure_future(sync_to_async(lambda: _tamely(job), thread_sensitive=True)())
     context = contextvars.copy_context()
     return asyncio.wrap_future(pool.submit(lambda: context.run(job)))
 
