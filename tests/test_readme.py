@@ -15,9 +15,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from channels.testing import WebsocketCommunicator
 from django.conf import global_settings
 from django.contrib.auth.models import User
-from django.test import RequestFactory, override_settings
+from django.test import Client, RequestFactory, override_settings
+from django.urls import resolve
 
 from criogen_threads import conf, errors, signals
 from criogen_threads.agents import registry, unregister
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 MODULES = ["shop/agents.py", "shop/views.py", "shop/signals.py", "shop/tests.py", "shop/test_with_pytest.py"]
+SITE = ["mysite/urls.py", "mysite/asgi.py", "mysite/celery.py"]
 LOOK_UP = [{"tool_call": {"name": "look_up_order", "arguments": {"order": "A-1001"}}}]
 REFUND = [{"tool_call": {"name": "refund", "arguments": {"order": "A-1002", "amount": "10"}}}]
 
@@ -89,12 +92,12 @@ def content(response: Any) -> dict[str, Any]:
 
 def test_every_python_snippet_is_run_by_this_module() -> None:
     assert len(SNIPPETS) == README.count("```python") >= 14
-    assert {where for where, _ in SNIPPETS} == {"settings.py", "shell", *MODULES}
+    assert {where for where, _ in SNIPPETS} == {"settings.py", "shell", *MODULES, *SITE}
 
 
 def test_the_settings_pass_the_checks() -> None:
     for code in snippets("settings.py"):
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {"INSTALLED_APPS": []}
         exec(code, values)
         values.pop("__builtins__")
         if "DATABASES" in values:
@@ -104,6 +107,55 @@ def test_the_settings_pass_the_checks() -> None:
         with override_settings(CRIOGEN_THREADS=values.get("CRIOGEN_THREADS", {})):
             assert check_settings() == []
     assert list(check_database()) == []
+
+
+@pytest.fixture
+def site(shop: ModuleType) -> dict[str, ModuleType]:
+    """The modules of the project, by name."""
+    made = {}
+    for place in SITE:
+        module = made[place] = ModuleType(place.removesuffix(".py").replace("/", "."))
+        for code in snippets(place):
+            exec(compile(code, f"README.md: {place}", "exec"), vars(module))
+    return made
+
+
+def test_the_site_serves_the_views_and_the_api(
+    shop: ModuleType, site: dict[str, ModuleType], calling_thread: None
+) -> None:
+    ada = User.objects.create_user("ada")
+    client = Client()
+    client.force_login(ada)
+    with override_settings(ROOT_URLCONF=site["mysite/urls.py"]), scripted("support", "Hello Ada."):
+        assert client.post("/ask/", {"text": "Hello"}).json()["text"] == "Hello Ada."
+        assert {"name": "support", "description": ""} in client.get("/api/agents/").json()["results"]
+        chat = client.get("/chat/").json()
+        assert client.get(f"/api/threads/{chat['key']}/").json()["owner"] == str(ada.pk)
+        thread = client.post("/api/threads/", {"ticket": chat["ticket"]}, content_type="application/json")
+        assert (thread.status_code, thread.json()["key"]) == (200, chat["key"])
+
+
+def test_the_addresses_of_the_table_exist(site: dict[str, ModuleType]) -> None:
+    table = README.partition("| below `/api/` |")[2].partition("\n\n")[0]
+    addresses = [address for cell in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+                 for address in re.findall(r"([^ `]+/)`", cell)]  # fmt: skip
+    assert len(addresses) >= 20
+    for address in addresses:
+        resolve(f"/api/{address.replace('…/', 'threads/KEY/')}", urlconf=site["mysite/urls.py"])
+
+
+@in_calling_thread()
+async def test_the_site_serves_the_websocket(site: dict[str, ModuleType], db: None) -> None:
+    socket = WebsocketCommunicator(site["mysite/asgi.py"].application, "/ws/threads/user-1/")
+    assert (await socket.connect())[0]
+    assert (await socket.receive_json_from())["code"] == "not_authenticated"
+    await socket.disconnect()
+
+
+def test_celery_finds_the_task(site: dict[str, ModuleType]) -> None:
+    app = site["mysite/celery.py"].app
+    app.loader.import_default_modules()
+    assert "criogen_threads.run_job" in app.tasks
 
 
 def test_the_agent_is_registered(shop: ModuleType) -> None:
@@ -198,7 +250,9 @@ def test_the_codes_and_settings_that_it_names_exist() -> None:
 def test_the_files_and_sections_that_it_points_to_exist() -> None:
     for path in re.findall(r"`((?:criogen_threads|project)/[\w./]*)`", README):
         assert (ROOT / path).exists(), path
-    anchors = {line[3:].lower().replace(" ", "-") for line in README.splitlines() if line.startswith("## ")}
+    anchors = {
+        line[3:].lower().replace(",", "").replace(" ", "-") for line in README.splitlines() if line.startswith("## ")
+    }
     assert set(re.findall(r"\]\(#([\w-]+)\)", README)) <= anchors
 
 

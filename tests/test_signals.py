@@ -77,13 +77,13 @@ def refund() -> str:
 
 
 async def test_the_life_of_a_run_is_told_with_the_arguments_that_are_documented(heard: Heard) -> None:
-    chat = an_agent([call("refund")], "done", tools=[refund], name="desk").thread("user-42")
+    chat = an_agent([call("refund")], "done", tools=[refund], name="teller").thread("user-42")
     [pending] = (await chat.send("refund")).pending
     await chat.reject("no")
     thread, row = await in_db(Thread.objects.get), await in_db(ToolCall.objects.get)
     own = {"thread": "user-42", "thread_id": thread.pk}
     run = {**own, "run_id": row.run_id}
-    agent = {**run, "agent": "desk"}
+    agent = {**run, "agent": "teller"}
     one_call = {**run, "call_id": row.pk, "tool": "refund"}
     assert str(row.pk) == pending["id"]
     assert heard == [

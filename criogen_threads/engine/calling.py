@@ -111,7 +111,7 @@ async def _alone(tool: Tool, context: ToolContext, arguments: dict[str, Any]) ->
     async def contained() -> tuple[Any, Exception | None]:
         try:
             return await tool.ainvoke(context, arguments), None
-        except (asyncio.CancelledError, GeneratorExit):
+        except asyncio.CancelledError:
             raise
         except BaseException as error:
             return None, tamed(error)  # a task that raises SystemExit would end the event loop

@@ -167,7 +167,8 @@ class Worker:
         self.stopping = True
         if self._beating is None:
             return
-        _wait_until(lambda: not self.runs, grace)
+        if grace:
+            _wait_until(self._idle, grace)
         for run in list(self.runs.values()):
             run.stop(errors.ShuttingDownError())
         _wait_until(lambda: not self.runs, 2.0)
@@ -179,6 +180,15 @@ class Worker:
             logger.warning("This worker could not say goodbye; its lease runs out by itself", exc_info=True)
         finally:
             connections[database()].close()
+
+    def _idle(self) -> bool:
+        """No run is alive here, and none has just been taken."""
+        if self.runs:
+            return False
+        try:
+            return not workers.held_by(self.id)
+        except DatabaseError:
+            return True
 
 
 def _wait_until(done: Callable[[], bool], seconds: float) -> None:

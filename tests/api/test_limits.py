@@ -146,8 +146,8 @@ def test_f43_a_request_that_waits_holds_no_connection(
     api = Api(owner)
     [key] = threads_of(api, 1)
     monkeypatch.setattr(waiting, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
-    assert api.post(f"threads/{key}/runs/?wait=0.3", text="x").status_code == 202
-    assert len(held) > 2
+    assert api.post(f"threads/{key}/runs/?wait=1", text="x").status_code == 202
+    assert len(held) >= 2
     assert not any(held)
 
 

@@ -138,7 +138,7 @@ async def test_an_atomic_call_is_never_marked_running_and_a_crash_leaves_nothing
 
     with monkeypatch.context() as patch:
         patch.setattr(saves, "append_results", crash)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
             await in_db(_interrupted, chat)
     await die()
     assert await in_db(_phones) == []

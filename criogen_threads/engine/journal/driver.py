@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -44,3 +46,17 @@ def _psycopg(connection: BaseDatabaseWrapper) -> psycopg.Connection[Any] | None:
 
     connection.ensure_connection()
     return connection.connection if isinstance(connection.connection, psycopg.Connection) else None
+
+
+_inherited: list[Any] = []  # kept, so that nothing of a parent's pool is closed by its child
+
+
+def _leave_pools_behind() -> None:
+    """After a fork: parent and child must not speak over the same connections. The child opens a pool of its own."""
+    if base := sys.modules.get("django.db.backends.postgresql.base"):
+        pools = base.DatabaseWrapper._connection_pools
+        _inherited.append(dict(pools))
+        pools.clear()
+
+
+os.register_at_fork(after_in_child=_leave_pools_behind)
