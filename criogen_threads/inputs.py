@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_KEY = 200
 MAX_AGENT = 100
 MOST_ROWS = 2**31 - 1
+MOST_SECONDS = 2**31 - 1
 ON_BUSY = ("wait", "reject", "interrupt")
 _LOCALE = re.compile(r"[A-Za-z0-9@_.-]{0,35}")
 _EVENT_TYPE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,49}")
@@ -131,7 +132,7 @@ def seconds(value: float | None, name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise errors.InvalidOptionError(f"{name} is a number of seconds, 0 or more")
-    return value
+    return min(value, MOST_SECONDS)
 
 
 def locale(value: str | None) -> str:

@@ -101,11 +101,12 @@ class Policy:
         return _is_active(user) and thread.owner_id == user.pk
 
     def asked_by(self, thread: Thread, run: Run | None) -> set[Any]:
-        """Primary keys of everybody who asked: the owner, and every actor up the chain of runs."""
-        asked = {thread.owner_id}
-        while run is not None:
-            asked.add(run.actor_id)
-            run = run.parent_run
+        """Primary keys of everybody who asked: the owner, and every actor up the chain of runs and of their forks."""
+        asked, runs = {thread.owner_id}, [run]
+        while runs:
+            if found := runs.pop():
+                asked.add(found.actor_id)
+                runs += [found.parent_run, found.forked_from]
         return asked - {None}
 
     def _own_or_all(self, user: Any, threads: QuerySet[Thread], permission: str) -> QuerySet[Thread]:

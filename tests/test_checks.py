@@ -67,6 +67,8 @@ def test_an_unknown_key(settings: SettingsWrapper) -> None:
         ("BUSY_TIMEOUT", float("nan")),
         ("BUSY_TIMEOUT", float("inf")),
         ("LEASE_SECONDS", 0),
+        ("SOCKET_SECONDS", 0),
+        ("RECHECK_SECONDS", 0),
         ("GRACE_SECONDS", None),
         ("MAX_RUNS", 2.5),
         ("MAX_RUNS", True),

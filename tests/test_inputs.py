@@ -87,6 +87,7 @@ def test_an_id_may_be_text() -> None:
 @pytest.mark.parametrize(
     ("check", "good", "bad"),
     [
+        (lambda value: inputs.seconds(value, "timeout"), [None, 0, 0.5, 60], [-1, float("nan"), True, "5"]),
         (inputs.on_busy, ["wait", "reject", "interrupt"], ["", "WAIT", 5]),
         (inputs.client_id, ["c", "x" * 200, "ä-1"], ["", "x" * 201, "a\n", 5]),
         (inputs.locale, ["de", "pt-br", "sr@latin"], ["d e", "x" * 36, 5]),
@@ -97,3 +98,8 @@ def test_options(check: Any, good: list[Any], bad: list[Any]) -> None:
     for value in bad:
         with refused("invalid_option"):
             check(value)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 10**400])
+def test_seconds_without_an_end_are_a_number_that_a_clock_can_reach(value: float) -> None:
+    assert inputs.seconds(value, "timeout") == inputs.MOST_SECONDS

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asgiref.sync import async_to_sync
 
 from criogen_threads.conf import settings
+from criogen_threads.engine.pools import standing_aside
 from criogen_threads.errors import SyncInAsyncError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def run(function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: A
         return async_to_sync(function)(*args, **kwargs)
     future = spawn(function(*args, **kwargs))
     try:
-        return future.result()
+        with standing_aside():
+            return future.result()
     except BaseException:
         future.cancel()  # an interrupt of the waiting thread ends the call too
         raise

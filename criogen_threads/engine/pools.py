@@ -12,6 +12,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -21,14 +22,17 @@ from criogen_threads.conf import settings
 from criogen_threads.engine.journal.writing import patiently
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+_here = threading.local()
+
+
 class DaemonPool:
-    """At most ``limit()`` threads, started when needed and kept."""
+    """At most ``limit()`` threads at work, started when needed and kept."""
 
     def __init__(self, name: str, limit: Callable[[], int]) -> None:
         self.name = name
@@ -47,15 +51,34 @@ class DaemonPool:
         future: Future[T] = Future()
         with self._changed:
             self._jobs.append(lambda: _complete(future, job))
-            if self._idle < len(self._jobs) and self._threads < self.limit():
-                self._threads += 1
-                threading.Thread(target=self._work, name=f"{self.name}-{self._threads}", daemon=True).start()
+            self._start_thread()
             self._changed.notify()
         return future
 
+    @contextmanager
+    def without_me(self) -> Iterator[None]:
+        """Let another thread work while this one, which is of the pool, waits."""
+        with self._changed:
+            self._threads -= 1
+            self._start_thread()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._threads += 1
+
+    def _start_thread(self) -> None:
+        if self._idle < len(self._jobs) and self._threads < self.limit():
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"{self.name}-{self._threads}", daemon=True).start()
+
     def _work(self) -> None:
+        _here.pool = self
         while True:
             with self._changed:
+                if self._threads > self.limit():  # this one stood in for one that waited
+                    self._threads -= 1
+                    return
                 self._idle += 1
                 while not self._jobs:
                     self._changed.wait()
@@ -103,6 +126,14 @@ def _and_close(job: Callable[[], T]) -> T:
         return job()
     finally:
         close_connections()
+
+
+@contextmanager
+def standing_aside() -> Iterator[None]:
+    """Wait for a run, which may need the very pool that this thread is of: a tool that calls another agent."""
+    pool: DaemonPool | None = getattr(_here, "pool", None)
+    with pool.without_me() if pool else nullcontext():
+        yield
 
 
 def close_connections() -> None:

@@ -12,6 +12,7 @@ from django.db import connections
 from criogen_threads.conf import settings
 from criogen_threads.engine import background
 from criogen_threads.engine.journal.statements import database
+from criogen_threads.engine.pools import standing_aside
 from criogen_threads.errors import InTransactionError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def blocking_stream(
         pieces: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         future = background.spawn(_pour(method(handle, *args, **kwargs), pieces))
         try:
-            while (piece := pieces.get())[0]:
+            while (piece := _next(pieces))[0]:
                 yield piece[1]
             future.result()
         finally:
@@ -67,6 +68,11 @@ def blocking_stream(
     call.__name__ += "_sync"
     call.__qualname__ += "_sync"
     return call
+
+
+def _next(pieces: queue.SimpleQueue[tuple[bool, Any]]) -> tuple[bool, Any]:
+    with standing_aside():
+        return pieces.get()
 
 
 async def _collect(stream: AsyncGenerator[T]) -> list[T]:

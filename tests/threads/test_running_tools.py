@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from criogen_threads.agents import ToolContext, ToolError, tool
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.engine import pools
+from criogen_threads.engine.pools import DaemonPool
 from criogen_threads.models import ToolCall
-from tests.support import Gate, Heard, an_agent, call, in_db, is_valid
+from tests.support import Gate, Heard, an_agent, call, in_db, is_valid, results
 from tests.threads.acting import a_tool, result_of, throw
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -135,3 +138,32 @@ async def test_a_tool_that_no_longer_exists_when_its_approval_is_given_is_a_tool
     reply = await an_agent([call("refund")], "done").thread("one").approve()
     assert reply.status == "completed"
     assert "There is no tool named 'refund'" in reply.messages[-2]["content"][0]["tool_result"]["content"]
+
+
+async def test_f11_tools_that_call_another_agent_leave_it_the_threads_that_its_tools_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = DaemonPool("few", lambda: 2)
+    monkeypatch.setattr(pools, "tool_pool", few)
+
+    @tool
+    def look_up() -> str:
+        return "found"
+
+    respond = ScriptedModel(lambda messages, _: "done" if messages[-1]["role"] == "tool" else [call("look_up")])
+    specialist = an_agent(model=respond, name="specialist", tools=[look_up])
+
+    @tool
+    def delegate(context: ToolContext, how: str) -> str:
+        chat = specialist.thread(f"{how}-of-{context.call_id}")
+        if how == "stream":
+            return str(list(chat.stream_sync("a"))[-1]["reply"].text)
+        return chat.send_sync("a").text
+
+    helper = an_agent([call("delegate", how=how) for how in ("send", "stream") * 3], "done", tools=[delegate])
+    async with asyncio.timeout(20):
+        reply = await helper.thread("one").send("a")
+    assert results(reply.messages) == ["done"] * 6
+    async with asyncio.timeout(20):
+        while few._threads > 2:
+            await asyncio.wrap_future(few.submit(lambda: None))
