@@ -102,6 +102,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
                 )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_look_for_forsaken_runs() -> None:
+    """A dispatcher that an earlier test started must not take up what a later one left on purpose."""
+    from criogen_threads.engine.dispatch import in_process  # it needs the apps
+
+    in_process.SCAN_SECONDS = 24 * 3600.0
+
+
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[Valkey]:
     """A Valkey for the session, started by the first test that asks for it."""

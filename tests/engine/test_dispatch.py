@@ -200,7 +200,8 @@ def test_the_dispatcher_tasks_enqueues_ids(settings: SettingsWrapper, monkeypatc
 
 def test_the_dispatcher_celery_runs_in_a_task(settings: SettingsWrapper) -> None:
     celery = pytest.importorskip("celery", reason='the extra "celery" is not installed')
-    app = celery.Celery("site", broker="memory://", set_as_current=True)
+    app = celery.Celery("site", broker="memory://")
+    app.set_default()
     app.conf.task_always_eager = True
     app.autodiscover_tasks(["criogen_threads"], force=True)
     assert "criogen_threads.run_job" in app.tasks
