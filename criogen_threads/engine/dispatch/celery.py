@@ -1,8 +1,8 @@
 """The dispatcher "celery" (the extra "celery").
 
 A worker finds the task by ``app.autodiscover_tasks()``. The site's app calls ``set_default()``: turns are handed over
-from threads of this package, and to Celery an app is otherwise that of the thread which made it. Beside the workers ``manage.py criogen_recover --every 30``
-takes up what a dead one left.
+from threads of this package, and to Celery an app is otherwise that of the thread which made it. Beside the workers
+``manage.py criogen_recover --every 30`` takes up what a dead one left.
 """
 
 from __future__ import annotations
