@@ -36,7 +36,13 @@ def small_pools(patient: None, settings: SettingsWrapper) -> None:
 
 def thread_bounds() -> dict[str, int]:
     """How many threads of each pool there may be: what the settings allow, or what earlier tests have started."""
-    allowed = {"criogen-database": DATABASE_THREADS, "criogen-tool": TOOL_THREADS, "criogen-beat": 1, "criogen-loop": 1}
+    allowed = {
+        "criogen-notices": 2,
+        "criogen-database": DATABASE_THREADS,
+        "criogen-tool": TOOL_THREADS,
+        "criogen-beat": 1,
+        "criogen-loop": 1,
+    }
     return {pool: max(count, engine_threads().get(pool, 0)) for pool, count in allowed.items()}
 
 

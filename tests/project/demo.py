@@ -53,6 +53,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [*COMMAND, *options], cwd=ROOT, env=environment(database, TERM="dumb", NO_COLOR="1", **extra),
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in jobs of a shell
         )  # fmt: skip
         os.close(slave)
         self.shown = ""
