@@ -17,7 +17,13 @@ def turn_the_clock(seconds: float) -> None:
     """Shift ``time.time``, ``datetime.now`` and the time in new ids; the monotonic clock stays."""
     real_time, real = time.time, datetime.datetime
 
-    class Shifted(real):
+    class Kind(type):
+        """Moments that were made elsewhere are of the shifted kind too."""
+
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, real)
+
+    class Shifted(real, metaclass=Kind):
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
             return real.now(tz) + datetime.timedelta(seconds=seconds)
