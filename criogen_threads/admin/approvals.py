@@ -11,7 +11,6 @@ from django.http import HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils.html import format_html
-from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -106,9 +105,7 @@ class ApprovalAdmin(BulkDecisions):
         link = format_html('<a href="{}"><strong>{}</strong></a>', self.address(call), visible(call.name))
         stands = format_html('<span class="criogen-left criogen-call-{}">◔ {}</span>', call.status, _("waiting"))
         if call.status != ToolCall.Status.AWAITING_APPROVAL:
-            stands = mark_safe(  # noqa: S308 (a template's)
-                render_to_string(f"{PARTS}/call_status.html", {"call": call, "by": call.decided_by})
-            )
+            stands = render_to_string(f"{PARTS}/call_status.html", {"call": call, "by": call.decided_by})
         return format_html("{}<br>{}", link, stands)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:

@@ -189,6 +189,8 @@ class Worker:
             return not workers.held_by(self.id)
         except DatabaseError:
             return True
+        finally:
+            connections[database()].close()  # none is held while the next look is waited for
 
 
 def _wait_until(done: Callable[[], bool], seconds: float) -> None:
