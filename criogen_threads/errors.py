@@ -1,238 +1,211 @@
 """Every error that the package raises: one class a code.
 
 A caller tells errors apart by ``error.code``, which also stands on a failed run (``run.error_code``) and in
-every API answer. The text is for people; the code is the contract.
+every API answer. The text is for people; the code is the contract. What is stored and logged is in English; who
+reads it is shown it in their own language.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
+
 
 class CriogenError(Exception):
     """Something that the package refuses or could not do.
 
     Args:
-        message: What happened, for a person. Without one, the first line of the class's docstring.
+        message: What happened, for a person; without one, the usual ``text`` of the code.
         details: Facts that a program may want (JSON values), such as ``decided_by`` of a late answer.
     """
 
     code: ClassVar[str] = "error"
+    text: ClassVar[str] = _("Something was refused, or failed.")
 
     def __init__(self, message: str = "", **details: Any) -> None:
-        super().__init__(message or self.default_message())
+        super().__init__(message or self.text)
         self.details = details
 
-    @classmethod
-    def default_message(cls) -> str:
-        return (cls.__doc__ or "").strip().partition("\n")[0]
+    @property
+    def shown(self) -> str:
+        """The message in the reader's language, as far as the catalogue has it."""
+        return gettext(str(self))
 
 
 # The state of the thread -------------------------------------------------------------------------------------
 
 
 class ThreadBusyError(CriogenError):
-    """Another run holds the thread."""
-
     code = "thread_busy"
+    text = _("Another run holds the thread.")
 
 
 class ThreadSuspendedError(CriogenError):
-    """An approval waits: answer it with approve(), reject() or decide()."""
-
     code = "thread_suspended"
+    text = _("An approval waits: answer it with approve(), reject() or decide().")
 
 
 class ThreadInterruptedError(CriogenError):
-    """The last run never finished, its process died: continue it with retry()."""
-
     code = "thread_interrupted"
+    text = _("The last run never finished, its process died: continue it with retry().")
 
 
 class ResumeInvalidError(CriogenError):
-    """There is nothing to retry, or the decision does not fit."""
-
     code = "resume_invalid"
+    text = _("There is nothing to retry, or the decision does not fit.")
 
 
 class CheckpointNotFoundError(CriogenError):
-    """The thread has no such checkpoint."""
-
     code = "checkpoint_not_found"
+    text = _("The thread has no such checkpoint.")
 
 
 class ThreadNotFoundError(CriogenError):
-    """There is no such thread."""
-
     code = "thread_not_found"
+    text = _("There is no such thread.")
 
 
 class RunNotFoundError(CriogenError):
-    """There is no such run."""
-
     code = "run_not_found"
+    text = _("There is no such run.")
 
 
 class AgentNotFoundError(CriogenError):
-    """No agent is registered under this name."""
-
     code = "agent_not_found"
+    text = _("No agent is registered under this name.")
 
 
 class PermissionDeniedError(CriogenError):
-    """This actor may not do that."""
-
     code = "permission_denied"
+    text = _("This actor may not do that.")
 
 
 # Input that is refused before anything is written ---------------------------------------------------------------
 
 
 class InvalidThreadIdError(CriogenError):
-    """A thread id has 1 to 200 characters, none of them a slash, white space or control; not '.' or '..'."""
-
     code = "invalid_thread_id"
+    text = _("A thread id has 1 to 200 characters, none of them a slash, white space or control; not '.' or '..'.")
 
 
 class InvalidMessageError(CriogenError):
-    """The message cannot be stored."""
-
     code = "invalid_message"
+    text = _("The message cannot be stored.")
 
 
 class MessageTooLargeError(CriogenError):
-    """The message is larger than MAX_MESSAGE_BYTES allows."""
-
     code = "message_too_large"
+    text = _("The message is larger than MAX_MESSAGE_BYTES allows.")
 
 
 class InvalidStateError(CriogenError):
-    """The state is not JSON."""
-
     code = "invalid_state"
+    text = _("The state is not JSON.")
 
 
 class InvalidArgumentsError(CriogenError):
-    """The edited arguments do not fit the tool."""
-
     code = "invalid_arguments"
+    text = _("The edited arguments do not fit the tool.")
 
 
 class InvalidEventError(CriogenError):
-    """The event cannot be stored."""
-
     code = "invalid_event"
+    text = _("The event cannot be stored.")
 
 
 class InvalidOptionError(CriogenError):
-    """An option has a value that it cannot have."""
-
     code = "invalid_option"
+    text = _("An option has a value that it cannot have.")
 
 
 class ClientIdConflictError(CriogenError):
-    """This client_id was sent before with another text."""
-
     code = "client_id_conflict"
+    text = _("This client_id was sent before with another text.")
 
 
 class InTransactionError(CriogenError):
-    """A thread cannot be used inside the caller's own open transaction: it would wait for it for ever."""
-
     code = "in_transaction"
+    text = _("A thread cannot be used inside the caller's own open transaction: it would wait for it for ever.")
 
 
 class SyncInAsyncError(CriogenError):
-    """A _sync call would block the event loop that it needs: await the call without _sync."""
-
     code = "sync_in_async"
+    text = _("A _sync call would block the event loop that it needs: await the call without _sync.")
 
 
 class TooManyRunsError(CriogenError):
-    """This user has as many live and waiting runs as MAX_RUNS_PER_USER allows."""
-
     code = "too_many_runs"
+    text = _("This user has as many live and waiting runs as MAX_RUNS_PER_USER allows.")
 
 
 class TicketInvalidError(CriogenError):
-    """The ticket is forged, too old, or another user's."""
-
     code = "ticket_invalid"
+    text = _("The ticket is forged, too old, or another user's.")
 
 
 class AsgiRequiredError(CriogenError):
-    """A stream needs an ASGI server; over WSGI, poll the JSON pages of this address."""
-
     code = "asgi_required"
+    text = _("A stream needs an ASGI server; over WSGI, poll the JSON pages of this address.")
 
 
 # How a run ends ------------------------------------------------------------------------------------------------
 
 
 class RunCancelledError(CriogenError):
-    """Run cancelled by user"""
-
     code = "cancelled"
+    text = _("Run cancelled by user")
 
 
 class RunAbandonedError(CriogenError):
-    """The thread was rewound away from this run."""
-
     code = "abandoned"
+    text = _("The thread was rewound away from this run.")
 
 
 class ApprovalExpiredError(CriogenError):
-    """Nobody answered the approval in time."""
-
     code = "approval_expired"
+    text = _("Nobody answered the approval in time.")
 
 
 class ApprovalRequiredError(CriogenError):
-    """A tool needs an approval, and a run without a thread cannot wait for one."""
-
     code = "approval_required"
+    text = _("A tool needs an approval, and a run without a thread cannot wait for one.")
 
 
 class LimitReachedError(CriogenError):
-    """The run reached a limit of its agent."""
-
     code = "limit_reached"
+    text = _("The run reached a limit of its agent.")
 
 
 class ModelFailedError(CriogenError):
-    """The model could not be reached, or refused the request."""
-
     code = "model_failed"
+    text = _("The model could not be reached, or refused the request.")
 
 
 class LeaseLostError(CriogenError):
-    """This process was taken for dead, and another may have taken the thread."""
-
     code = "lease_lost"
+    text = _("This process was taken for dead, and another may have taken the thread.")
 
 
 class ShuttingDownError(CriogenError):
-    """This process is stopping and takes no new runs."""
-
     code = "shutting_down"
+    text = _("This process is stopping and takes no new runs.")
 
 
 class DatabaseUnavailableError(CriogenError):
-    """The database went away, and did not come back in time."""
-
     code = "database_unavailable"
+    text = _("The database went away, and did not come back in time.")
 
 
 class InternalError(CriogenError):
-    """The run failed for a reason that is not the model's or a tool's; the log has the traceback."""
-
     code = "internal_error"
+    text = _("The run failed for a reason that is not the model's or a tool's; the log has the traceback.")
 
 
 class InvalidTransitionError(CriogenError):
-    """A run cannot go from this status to that one."""
-
     code = "invalid_transition"
+    text = _("A run cannot go from this status to that one.")
 
 
 def error_class(code: str) -> type[CriogenError]:

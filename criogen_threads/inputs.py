@@ -9,6 +9,8 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors, payload
 from criogen_threads.conf import settings
 from criogen_threads.engine.journal.posts import Decision
@@ -59,7 +61,7 @@ def message_content(content: Any) -> list[Block]:
     if not isinstance(blocks, list) or not blocks or not all(map(_is_user_block, blocks)):
         raise errors.InvalidMessageError("a message is text, or a list of text, image and file blocks")
     if not any(block.get("text", "x").strip() for block in blocks):
-        raise errors.InvalidMessageError("the message is empty")
+        raise errors.InvalidMessageError(_("the message is empty"))
     if size > settings.MAX_MESSAGE_BYTES:
         raise errors.MessageTooLargeError(
             f"the message has {size} bytes; at most {settings.MAX_MESSAGE_BYTES} are accepted"
@@ -165,7 +167,7 @@ def reason(value: Any) -> str:
     except payload.NotStorable as problem:
         raise errors.ResumeInvalidError(str(problem)) from None
     if not isinstance(value, str) or len(value) > 10_000:
-        raise errors.ResumeInvalidError("a reason is text of at most 10,000 characters")
+        raise errors.ResumeInvalidError(_("a reason is text of at most 10,000 characters"))
     return value
 
 

@@ -57,7 +57,7 @@ def explain(error: errors.CriogenError) -> str:
             "who": details.get("decided_by") or _("Somebody"),
             "when": moment(parse_datetime(str(details.get("decided_at") or ""))),
         }
-    return str(EXPLAINED.get(error.code, error))
+    return str(EXPLAINED.get(error.code, error.shown))
 
 
 def moment(when: datetime | None) -> str:

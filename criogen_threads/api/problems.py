@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, JsonResponse
+from django.utils.translation import gettext
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -73,9 +74,9 @@ def handle(error: Exception, _context: Any = None) -> Response | None:
     if isinstance(error, Http404):
         return _response(404, "not_found", "There is nothing here.")
     if isinstance(error, PermissionDenied):
-        return _response(403, "permission_denied", errors.PermissionDeniedError.default_message())
+        return _response(403, "permission_denied", gettext(errors.PermissionDeniedError.text))
     if isinstance(error, RequestDataTooBig):
-        return _response(413, "message_too_large", errors.MessageTooLargeError.default_message())
+        return _response(413, "message_too_large", gettext(errors.MessageTooLargeError.text))
     if isinstance(error, OperationalError | InterfaceError):
         logger.warning("A request could not reach the database", exc_info=error)
         return _of_the_package(errors.DatabaseUnavailableError())
@@ -86,7 +87,7 @@ def _of_the_package(error: errors.CriogenError) -> Response:
     status = STATUS.get(error.code, 500)
     if status == 500:
         logger.error("A request failed: %s", error, exc_info=error)
-    return _response(status, error.code, str(error), error.details, RETRY_AFTER.get(error.code))
+    return _response(status, error.code, error.shown, error.details, RETRY_AFTER.get(error.code))
 
 
 def _of_the_framework(error: exceptions.APIException) -> Response:
@@ -111,7 +112,7 @@ def _response(
 def plain_response(error: errors.CriogenError) -> JsonResponse:
     """The same answer outside of REST framework, for plain async views."""
     status = STATUS.get(error.code, 500)
-    response = JsonResponse(problem(status, error.code, str(error), error.details), status=status)
+    response = JsonResponse(problem(status, error.code, error.shown, error.details), status=status)
     response["Content-Type"] = CONTENT_TYPE
     if wait := RETRY_AFTER.get(error.code):
         response["Retry-After"] = str(wait)

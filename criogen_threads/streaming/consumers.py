@@ -74,7 +74,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             self.key = inputs.thread_key(self.key)
             await self._look()
         except errors.CriogenError as error:
-            await self._refuse(NOT_FOUND, error.code, str(error))
+            await self._refuse(NOT_FOUND, error.code, error.shown)
         if not self.closed:
             self._spawn(self._attend())
 
@@ -161,7 +161,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         try:
             frame = parse(text)
         except FrameInvalidError as error:
-            await self._say("error", code=error.code, message=str(error))
+            await self._say("error", code=error.code, message=error.shown)
             return
         await self._handle(frame)
 
@@ -189,7 +189,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
 
     async def _fail(self, frame: dict[str, Any], error: errors.CriogenError) -> None:
         details = {"details": error.details} if error.details else {}
-        await self._say("error", **echo(frame), code=error.code, message=str(error), **details)
+        await self._say("error", **echo(frame), code=error.code, message=error.shown, **details)
 
     async def _command(self, frame: dict[str, Any]) -> None:
         try:
@@ -263,7 +263,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         except Resync:
             await self._say("resync", epoch=str(feed.watched.epoch) if feed.watched.epoch else None)
         except errors.CriogenError as error:
-            await self._say("error", code=error.code, message=str(error))
+            await self._say("error", code=error.code, message=error.shown)
         except Exception:
             logger.exception("A feed failed")
             await self._refuse(INTERNAL, "internal_error", "The feed failed; connect again.")

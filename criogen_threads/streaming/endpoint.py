@@ -12,6 +12,7 @@ from ag_ui.core.types import RunAgentInput
 from django.core.exceptions import RequestDataTooBig
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.translation import gettext_noop as _
 from django.views.decorators.csrf import csrf_protect
 from pydantic import ValidationError
 
@@ -43,9 +44,8 @@ STATUS = {
 
 
 class InputInvalidError(errors.CriogenError):
-    """This is not a RunAgentInput."""
-
     code = "input_invalid"
+    text = _("This is not a RunAgentInput.")
 
 
 @csrf_protect

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors
 
 if TYPE_CHECKING:
@@ -12,9 +14,8 @@ if TYPE_CHECKING:
 
 
 class FrameInvalidError(errors.CriogenError):
-    """The frame is not one that this socket understands."""
-
     code = "frame_invalid"
+    text = _("The frame is not one that this socket understands.")
 
 
 def echo(frame: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth import SESSION_KEY
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
@@ -84,15 +86,14 @@ async def look(request: HttpRequest, key: str) -> Sight:
 
 def problem(status: int, error: errors.CriogenError) -> HttpResponse:
     """An answer that says what is wrong, with its code."""
-    body = {"status": status, "code": error.code, "title": type(error).default_message(), "detail": str(error)}
+    body = {"status": status, "code": error.code, "title": gettext(error.text), "detail": error.shown}
     details = {"details": error.details} if error.details else {}
     return JsonResponse({**body, **details}, status=status, content_type="application/problem+json")
 
 
 class NotAuthenticatedError(errors.CriogenError):
-    """Log in first."""
-
     code = "not_authenticated"
+    text = _("Log in first.")
 
 
 def refusal(seen: Sight) -> HttpResponse:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors, inputs
 from criogen_threads.agents import InvalidArguments, get_agent
 from criogen_threads.engine import dispatch, driving, reads
@@ -129,11 +131,11 @@ class Answering(Base):
         thread = reads.thread(self.id)
         run: Run | None = thread.current_run if thread else None
         if thread is None or run is None:
-            raise errors.ResumeInvalidError("no approval waits here")
+            raise errors.ResumeInvalidError(_("no approval waits here"))
         waiting = {call.id: call for call in reads.pending(thread.id, run.id)}
         answers = dict.fromkeys(waiting, for_all) if for_all else _by_id(decisions or {})
         if not answers:
-            raise errors.ResumeInvalidError("no approval waits here", **reads.last_answer(thread.id, run.id))
+            raise errors.ResumeInvalidError(_("no approval waits here"), **reads.last_answer(thread.id, run.id))
         for call in reads.calls(thread.id, answers):
             answers[call.id] = self._checked(call, answers[call.id], thread, run)
         posts.decide(self.id, answers, self.actor_id, version)
@@ -168,6 +170,6 @@ def _by_id(decisions: Mapping[Any, Decision]) -> dict[UUID, Decision]:
     for key, decision in decisions.items():
         call_id = inputs.identifier(key)
         if call_id is None:
-            raise errors.ResumeInvalidError("no such approval waits here", call=str(key)[:100])
+            raise errors.ResumeInvalidError(_("no such approval waits here"), call=str(key)[:100])
         answers[call_id] = decision
     return answers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors, inputs
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import reads
@@ -80,7 +82,7 @@ class Base:
         changed = [call for call in left if not is_read_only(call)]
         if thread is not None and changed and not get_policy().undo(self.actor, thread, changed):
             names = sorted({call.name for call in changed})
-            raise errors.PermissionDeniedError("this would go back behind calls that changed something", tools=names)
+            raise errors.PermissionDeniedError(_("this would go back behind calls that changed something"), tools=names)
 
     def _permitted(self, verb: str) -> bool:
         thread = reads.thread(self.id)

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 from django.db import transaction
+from django.utils import translation
 
 from criogen_threads import errors
 from criogen_threads.models import Thread
@@ -31,9 +32,17 @@ def test_p41_one_class_a_code_and_the_promised_ones_are_there() -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.code)
 def test_p41_every_error_can_be_raised_again_by_its_code(cls: type[errors.CriogenError]) -> None:
     assert errors.error_class(cls.code) is cls
-    assert str(cls()) == cls.default_message() != ""
+    assert str(cls()) == cls.text != errors.CriogenError.text
     assert str(cls("said so", by="ann")) == "said so"
     assert cls("said so", by="ann").details == {"by": "ann"}
+
+
+def test_p41_what_is_stored_is_english_and_what_is_shown_is_the_reader_s() -> None:
+    error = errors.ThreadBusyError()
+    with translation.override("de"):
+        assert str(error) == "Another run holds the thread."
+        assert error.shown == "Ein anderer Lauf hält den Thread."
+        assert errors.ThreadBusyError("of one's own").shown == "of one's own"
 
 
 def test_p41_an_unknown_code_is_the_base_class() -> None:

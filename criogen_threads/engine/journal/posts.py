@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors, payload
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.leaving import expire_approvals, fail_run
@@ -61,7 +63,7 @@ def decide(
     """
     locked = lock_key(session, key)
     if locked is None or not decisions:
-        raise errors.ResumeInvalidError("no approval waits here")
+        raise errors.ResumeInvalidError(_("no approval waits here"))
     run = session.find(Run, locked.current_run_id)
     calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, pk__in=decisions)
     found = {call.pk: call for call in calls.select_related("decided_by")}
@@ -69,12 +71,12 @@ def decide(
     for call_id, decision in decisions.items():
         call = found.get(call_id)
         if call is None:
-            raise errors.ResumeInvalidError("no such approval waits here", call=str(call_id))
+            raise errors.ResumeInvalidError(_("no such approval waits here"), call=str(call_id))
         if run is None or call.run_id != run.pk:
             raise _closed(call)
         if _accept(call, decision, actor_id):
             if version not in (None, locked.version):
-                raise errors.ResumeInvalidError("the thread has moved on since it was shown", version=locked.version)
+                raise errors.ResumeInvalidError(_("the thread has moved on since it was shown"), version=locked.version)
             _record(pen, run, call, decision, actor_id)
     pen.write()
     return locked
@@ -84,7 +86,7 @@ def _accept(call: ToolCall, decision: Decision, actor_id: Any) -> bool:
     """Whether the answer is to be written; False when the very same one by the same person is there already."""
     if call.status == ToolCall.Status.AWAITING_APPROVAL:
         if decision.digest and decision.digest != call.arguments_digest:
-            raise errors.ResumeInvalidError("the arguments are not those that were shown", call=str(call.pk))
+            raise errors.ResumeInvalidError(_("the arguments are not those that were shown"), call=str(call.pk))
         return True
     same = (call.approved, call.decided_by_id, call.edited_arguments, call.reason)
     if same == (decision.approve, actor_id, decision.arguments, decision.reason):
@@ -97,7 +99,7 @@ def _closed(call: ToolCall) -> errors.ResumeInvalidError:
     by = call.decided_by.get_username() if call.decided_by else None
     at = call.decided_at.isoformat() if call.decided_at else None
     return errors.ResumeInvalidError(
-        f"this approval is closed: {call.get_status_display()}",
+        _("this approval is closed"),
         call=str(call.pk), status=call.status, decided_by=by, decided_at=at,
     )  # fmt: skip
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop as _
+
 from criogen_threads import errors
 from criogen_threads.engine.journal import limits, lines
 from criogen_threads.engine.journal.forks import fork_run
@@ -154,7 +156,7 @@ def resume(session: Session, key: str, worker: UUID, run_id: UUID | None = None)
         return None
     run = session.find(Run, locked.current_run_id) if locked.due else None
     if run is None or run_id not in (None, run.id):
-        raise errors.ResumeInvalidError("no answered approval waits to be taken up")
+        raise errors.ResumeInvalidError(_("no answered approval waits to be taken up"))
     return take(continued(session, locked, run), run, worker, locked.state, locked.step or 0)
 
 
@@ -162,7 +164,7 @@ def answerable(session: Session, key: str) -> Locked:
     """The thread, locked, its overdue approvals expired."""
     locked = lock_key(session, key)
     if locked is None or locked.head_id is None:
-        raise errors.ResumeInvalidError("this thread has no run yet")
+        raise errors.ResumeInvalidError(_("this thread has no run yet"))
     if not locked.held:
         expire_approvals(session, locked)
     return locked
@@ -181,7 +183,7 @@ def reopen(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tup
         return _fork(session, locked, run_id, actor_id)
     run = session.find(Run, locked.current_run_id)
     if run is None or run.status == Run.Status.COMPLETED:
-        raise errors.ResumeInvalidError("the last run is complete")
+        raise errors.ResumeInvalidError(_("the last run is complete"))
     return continued(session, locked, run), run
 
 
@@ -203,7 +205,7 @@ def _fork(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tupl
     """Go on from a rewound checkpoint in the middle of a run: a new run, which names the old one."""
     origin = session.find(Run, locked.head_run_id)
     if origin is None or locked.head_status == Checkpoint.Status.COMPLETED:
-        raise errors.ResumeInvalidError("the conversation is complete at this checkpoint")
+        raise errors.ResumeInvalidError(_("the conversation is complete at this checkpoint"))
     pen = Pen(session, locked)
     run = fork_run(
         pen,
