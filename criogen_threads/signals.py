@@ -31,8 +31,8 @@ approval_decided = Signal()
 ``decided_by``, the primary key of the user or None."""
 
 thread_rewound = Signal()
-"""A thread goes on from an older checkpoint. Arguments: ``checkpoint_id``, the one that was copied, and
-``head``, the new one."""
+"""A thread goes on from an older checkpoint. Arguments: ``checkpoint_id``, the one that was copied (None: the
+beginning), and ``head``, the new one."""
 
 thread_deleted = Signal()
 """A thread and all its rows are gone. No further arguments."""

@@ -168,6 +168,7 @@ def test_the_shell_snippets(shop: ModuleType, calling_thread: None, capsys: pyte
     answers = {
         "support.run_sync": (LOOK_UP, "It is shipped.", "Hello Ada.", "Your name is Ada."),
         "rewind_sync": ("Hello once more, Ada.",),
+        "siblings_sync": ("It is shipped.",),
         "submit_sync": (),
         "create_event_sync": (LOOK_UP, "It is shipped."),
     }
@@ -181,6 +182,7 @@ def test_the_shell_snippets(shop: ModuleType, calling_thread: None, capsys: pyte
     printed = capsys.readouterr().out
     assert "Your name is Ada.\n['user', 'assistant', 'user', 'assistant']\n" in printed
     assert "1 input in_progress\nHello once more, Ada.\n" in printed
+    assert "Where is order A-1001? False" in printed
     assert "queued\n" in printed
     assert re.search(r"AGENT_START - Agent: support\n.*TOOL_START.*TOOL_COMPLETE", printed, re.DOTALL)
 

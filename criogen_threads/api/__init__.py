@@ -3,7 +3,7 @@
 JSON in, JSON out; errors are ``application/problem+json`` with the ``code`` that the Python API has. Reads are pages
 ``{"results": […], "next": address or null}``. Each view asks the policy, and what a user may not see is not there.
 
-The views are ``agents``, ``threads``, ``contents``, ``runs`` and ``approvals``, on top of ``base``. ``reading`` and
-``serializers`` check what comes in, ``showing``, ``pagination`` and ``problems`` shape what goes out, ``waiting`` holds
-a request; ``shapes``, ``openapi`` and ``schema`` describe it all.
+The views are ``agents``, ``threads``, ``contents``, ``feed``, ``runs`` and ``approvals``, on top of ``base``.
+``reading`` and ``serializers`` check what comes in, ``showing``, ``pagination`` and ``problems`` shape what goes out,
+``waiting`` holds a request; ``shapes``, ``openapi`` and ``schema`` describe it all.
 """

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
+from django.http import Http404
 from rest_framework.response import Response
 
 from criogen_threads import errors, inputs, redaction
 from criogen_threads.api import problems, shapes
 from criogen_threads.api.base import View
 from criogen_threads.api.openapi import describe
-from criogen_threads.api.pagination import limit_of, number
+from criogen_threads.api.pagination import flag, limit_of, number
 from criogen_threads.api.showing import thread_page
-from criogen_threads.engine import reads
+from criogen_threads.engine import reads, siblings, transcript
 from criogen_threads.engine.journal import branches
 from criogen_threads.engine.views import checkpoint_view, message_view
 from criogen_threads.models import Checkpoint, Message
+from criogen_threads.streaming import rendering
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from django.http import HttpRequest, HttpResponseBase
     from rest_framework.request import Request
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class Contents(View):
     """``threads/{key}/messages/``, ``history/`` and ``events/``"""
 
-    @describe({200: shapes.MessagePage}, parameters=("before", "limit"), name="threads_messages")
+    @describe({200: shapes.MessagePage}, parameters=("before", "limit", "html", "branches"), name="threads_messages")
     def messages(self, request: Request, key: str) -> Response:
         """The conversation, the newest page first; each page oldest first. ``next`` leads to earlier ones."""
         thread = self.thread(key)
@@ -41,7 +42,22 @@ class Contents(View):
         found = branches.messages(start, limit_of(request))
         earlier = found[0].pk if found and found[0].parent_id else None
         views = redaction.messages(map(message_view, found), self.shown_to(thread))
+        if flag(request, "html"):
+            views = [{**view, "html": _html(view)} for view in views]
+        if flag(request, "branches"):
+            places = siblings.places(thread, found)
+            views = [{**view, **_place(*places[UUID(view["id"])])} for view in views]
         return Response(thread_page(request, thread, views, before=earlier))
+
+    @describe({200: shapes.SiblingPage}, name="threads_siblings")
+    def siblings(self, request: Request, key: str, id: str) -> Response:
+        """The messages that were said at the same place, on all branches, in the order of their runs."""
+        thread = self.thread(key)
+        pk = inputs.identifier(id)
+        found = siblings.siblings(thread.key, pk) if pk else []
+        if not found:
+            raise Http404
+        return Response(thread_page(request, thread, redaction.messages(found, self.shown_to(thread)), before=None))
 
     @describe({200: shapes.CheckpointPage}, parameters=("before", "limit"), name="threads_history")
     def history(self, request: Request, key: str) -> Response:
@@ -61,6 +77,16 @@ class Contents(View):
         more = found[limit - 1]["seq"] if len(found) > limit else None
         views = redaction.events(found[:limit], self.shown_to(thread))
         return Response(thread_page(request, thread, views, after=more))
+
+
+def _html(view: dict[str, Any]) -> str | None:
+    """An answer's Markdown as sanitised HTML; None for what is to stay plain."""
+    text = transcript.text_of(view["content"]) if view["role"] == "assistant" else ""
+    return rendering.rendered_here(text) if text else None
+
+
+def _place(index: int, count: int) -> dict[str, int]:
+    return {"index": index, "siblings": count}
 
 
 def _before(request: Request, model: Any, thread: Thread) -> UUID | None:

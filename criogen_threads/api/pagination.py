@@ -48,6 +48,18 @@ def number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
+def flag(request: Request, name: str) -> bool:
+    """Whether the query asks for something: ``1`` or ``true``.
+
+    Raises:
+        InvalidOptionError: ``invalid_option``.
+    """
+    text = request.query_params.get(name, "0")
+    if text not in ("0", "1", "false", "true"):
+        raise InvalidOptionError(f"{name} is true or false")
+    return text in ("1", "true")
+
+
 def page(request: Request, results: list[Any], **cursor: Any) -> dict[str, Any]:
     """A page; ``cursor`` names the parameter that continues it, with a value of None at the end."""
     [(name, value)] = cursor.items()

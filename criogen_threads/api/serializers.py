@@ -8,6 +8,8 @@ from django.core.validators import ProhibitNullCharactersValidator
 from rest_framework import serializers
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
+from criogen_threads.engine.siblings import BEGINNING
+
 PROHIBITING = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
 
 
@@ -52,6 +54,13 @@ class Strict(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
+class Place(serializers.UUIDField):
+    """The id of a checkpoint, or "beginning"."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data if data == BEGINNING else super().to_internal_value(data)
+
+
 ON_BUSY = ("wait", "reject", "interrupt")
 
 
@@ -75,7 +84,7 @@ class NewRun(Strict):
     state = serializers.DictField(required=False)
     on_busy = serializers.ChoiceField(ON_BUSY, required=False)
     agent = Text(required=False, help_text="Another agent than the thread's, for this message.")
-    checkpoint = serializers.UUIDField(required=False, help_text="Go back there first, in the same save.")
+    checkpoint = Place(required=False, help_text="Go back there first, in the same save.")
     locale = Text(required=False)
     ticket = Text(required=False)
 
@@ -88,7 +97,7 @@ class NewRun(Strict):
 
 
 class Rewinding(Strict):
-    checkpoint = serializers.UUIDField()
+    checkpoint = Place()
     on_busy = serializers.ChoiceField(ON_BUSY, required=False)
 
 

@@ -51,10 +51,23 @@ class MessageShape(serializers.Serializer[Any]):
     content = serializers.ListField(child=serializers.DictField())
     run_id = serializers.UUIDField(allow_null=True)
     thread_id = serializers.UUIDField()
+    parent_id = serializers.UUIDField(allow_null=True, help_text="The message before it on its branch.")
     agent = serializers.CharField(allow_blank=True)
     position = serializers.IntegerField()
     metadata = serializers.DictField()
     created_at_ms = _time()
+    html = serializers.CharField(required=False, allow_null=True, help_text="With `html`; null: it is plain text.")
+    index = serializers.IntegerField(required=False, help_text="With `branches`: which of its siblings it is, from 0.")
+    siblings = serializers.IntegerField(required=False, help_text="With `branches`: how many they are.")
+
+
+class SiblingShape(MessageShape):
+    current = serializers.BooleanField(help_text="It is on the branch that goes on.")
+    checkpoint = serializers.UUIDField(allow_null=True, help_text="The newest of its branch: rewind there to switch.")
+    before = serializers.CharField(
+        allow_null=True,
+        help_text="Where to go back to, to say something else in its place: a checkpoint, or `beginning`.",
+    )
 
 
 class CheckpointShape(serializers.Serializer[Any]):
@@ -123,6 +136,11 @@ class RunShape(serializers.Serializer[Any]):
     completed_at_ms = _maybe_time()
 
 
+class OpenRunShape(RunShape):
+    thread = None  # type: ignore[assignment]
+    required_action = None  # type: ignore[assignment]
+
+
 class AnsweredShape(serializers.Serializer[Any]):
     thread = serializers.CharField()
     run_id = serializers.UUIDField()
@@ -160,12 +178,45 @@ class MessagePage(PageOfThread):
     results = MessageShape(many=True)
 
 
+class SiblingPage(PageOfThread):
+    results = SiblingShape(many=True)
+
+
 class CheckpointPage(PageOfThread):
     results = CheckpointShape(many=True)
 
 
 class EventPage(PageOfThread):
     results = EventShape(many=True)
+
+
+class FrameShape(serializers.Serializer[Any]):
+    seq = serializers.IntegerField(allow_null=True, help_text="Of the event that it tells; null: live, or a state.")
+    run = serializers.UUIDField(allow_null=True)
+    agent = serializers.CharField(required=False)
+    events = serializers.ListField(child=serializers.DictField(), help_text="AG-UI events.")
+    client_id = serializers.CharField(required=False)
+    html = serializers.CharField(required=False, allow_null=True)
+    state = serializers.CharField(required=False)
+    pending = CallShape(many=True, required=False)
+    message = serializers.CharField(
+        required=False, help_text="What a live piece belongs to, a message or a part of it."
+    )
+    offset = serializers.IntegerField(required=False, help_text="Code points before it.")
+    end = serializers.IntegerField(required=False)
+
+
+class FeedPage(serializers.Serializer[Any]):
+    epoch = serializers.UUIDField()
+    seq = serializers.IntegerField(help_text="The thread's newest event.")
+    after = serializers.IntegerField(help_text="The newest event that this page has told of.")
+    resync = serializers.BooleanField(help_text="What the client had is of another thread; this one is told anew.")
+    state = serializers.CharField(help_text="idle, running, suspended, failed or interrupted.")
+    run = OpenRunShape(allow_null=True, help_text="Under way, or waiting.")
+    queued = OpenRunShape(many=True)
+    pending = CallShape(many=True)
+    results = FrameShape(many=True)
+    next = serializers.URLField(help_text="Where to look on; there always is one.")
 
 
 class RunPage(PageOfThread):

@@ -10,6 +10,7 @@ from criogen_threads.api import openapi
 from criogen_threads.api.agents import Agents
 from criogen_threads.api.approvals import Approvals
 from criogen_threads.api.contents import Contents, events
+from criogen_threads.api.feed import Polls
 from criogen_threads.api.runs import Runs
 from criogen_threads.api.threads import Threads
 
@@ -31,8 +32,10 @@ urlpatterns = [
         name="thread",
     ),
     _detail("messages", Contents, get="messages"),
+    path(f"{KEY}messages/<str:id>/siblings/", Contents.as_view({"get": "siblings"}), name="message-siblings"),
     _detail("history", Contents, get="history"),
     path(f"{KEY}events/", events, name="thread-events"),
+    _detail("feed", Polls, get="index"),
     _detail("runs", Runs, get="index", post="create"),
     _detail("retry", Runs, post="retry"),
     _detail("rewind", Threads, post="rewind"),

@@ -123,15 +123,18 @@ def runs(key: str, last: int | None = None) -> list[dict[str, Any]]:
     return [run_view(each) for each in reversed(found if last is None else found[:last])]
 
 
-def events(key: str, **filters: Any) -> list[dict[str, Any]]:
-    """Events in order, all filters and-ed."""
-    found = Event.objects.using(database()).filter(thread__key=key, **filters)
-    return _event_views(list(found.order_by("seq")))
+def events(key: str, after: int = 0, limit: int | None = None, **filters: Any) -> list[dict[str, Any]]:
+    """The events after a number, in order, all filters and-ed; the first ``limit`` of them."""
+    return _events(after, limit, thread__key=key, **filters)
 
 
 def events_after(thread_id: UUID, seq: int, limit: int, **filters: Any) -> list[dict[str, Any]]:
-    """At most ``limit`` events after a number, in order, all filters and-ed."""
-    found = Event.objects.using(database()).filter(thread=thread_id, seq__gt=seq, **filters)
+    """The same of the thread with this id: of no other one that has its key by now."""
+    return _events(seq, limit, thread=thread_id, **filters)
+
+
+def _events(after: int, limit: int | None, **filters: Any) -> list[dict[str, Any]]:
+    found = Event.objects.using(database()).filter(seq__gt=after, **filters)
     return _event_views(list(found.order_by("seq")[:limit]))
 
 

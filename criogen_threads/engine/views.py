@@ -32,6 +32,7 @@ def message_view(message: Message) -> dict[str, Any]:
         "content": message.content,
         "run_id": _text(message.run_id),
         "thread_id": str(message.thread_id),
+        "parent_id": _text(message.parent_id),
         "agent": message.agent,
         "position": message.position,
         "metadata": message.metadata or {},

@@ -5,6 +5,6 @@ process knows of the threads that it watches, each ``watched``, its open message
 cursor into it, ``window`` how much may be under way to that client. ``agui`` projects events to AG-UI, made of
 ``wires``; ``history`` and ``approvals`` do that with messages and approvals; ``showing`` leaves out what a person may
 not see; ``rendering`` makes HTML of Markdown. The doors are ``consumers`` (websocket: ``routing``, ``frames``,
-``subscribing``, ``commands``, ``visitor``), ``sse`` and ``endpoint`` (``urls``; one run of it is ``agui_run``);
-``lifespan`` stops the process gracefully.
+``subscribing``, ``commands``, ``visitor``), ``sse``, ``polling`` and ``endpoint`` (``urls``; one run of it is
+``agui_run``); ``lifespan`` stops the process gracefully.
 """

@@ -107,7 +107,7 @@ def _answer(open: Open, message: Message, viewer: Viewer) -> Iterator[Wire]:
     for part, kind, tool, text in parts:
         known, offset = open.parts.pop(part, (None, 0))
         if known is None:
-            yield from start_part(part, kind, tool, name)
+            yield from start_part(part, kind, tool, name, message.agent)
         if text[offset:]:
             yield content_part(part, kind, text[offset:], {"offset": offset, "end": len(text)})
         yield from end_part(part, kind, place(message))

@@ -42,8 +42,11 @@ class Frame:
 
     @cached_property
     def text(self) -> str:
-        whole = {"seq": self.seq, "run": self.run, **self.extra, "events": self.events}
-        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self.whole, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        return {"seq": self.seq, "run": self.run, **self.extra, "events": self.events}
 
     @cached_property
     def size(self) -> int:
@@ -72,7 +75,7 @@ class Feed:
         self.seq = 0
         self.open = Open()
         self.announced: tuple[Any, ...] = ()
-        self._html_end = 0
+        self.html_end = 0
         self._watched: Watched | None = None
 
     @property
@@ -106,7 +109,7 @@ class Feed:
         if (epoch is not None and epoch != str(self.epoch)) or (after or 0) > newest:
             raise Resync
         self.seq = newest if after is None else after
-        self.open, self.announced, self._html_end = Open(), (), 0
+        self.open, self.announced, self.html_end = Open(), (), 0
         if self.epoch is not None:
             begun = await in_database(telling.unfinished_at, self.epoch, self.seq)
             if begun is not None:
@@ -175,12 +178,12 @@ class Feed:
         frame, half = frames[mark]
         self.open, self.seq = half.copy(), told.event.seq
         if self.open.message is None:
-            self._html_end = 0
+            self.html_end = 0
         return frame  # type: ignore[no-any-return]
 
     async def _project(self, told: Told) -> tuple[Frame | None, Open]:
-        half, extra, message = self.open.copy(), {}, told.message
-        consistent = True
+        half, message, consistent = self.open.copy(), told.message, True
+        extra: dict[str, Any] = {"agent": told.event.agent}
         if message is not None and message.role == "assistant" and told.event.type == "message":
             text = transcript.text_of(message.content)
             consistent = self.watched.begins_with(str(message.id), text)
@@ -199,7 +202,7 @@ class Feed:
             return []
         if watched.open is not None and watched.open.message_id == mine:
             return []
-        self._html_end = 0
+        self.html_end = 0
         return [Frame(None, self.open.run, withdraw(self.open))]
 
     def _live(self) -> list[Frame]:
@@ -212,15 +215,15 @@ class Feed:
             offset = self.open.parts.get(name, ("", 0))[1]
             if part.length <= offset or (part.kind == ARGUMENTS and not self.viewer.sees_live(agent, part.name)):
                 continue
-            frames.append(self._piece(half.run_id, half.message_id, name, part, offset))
+            frames.append(self._piece(half.run_id, half.message_id, name, part, offset, agent))
         return frames
 
-    def _piece(self, run: str, message: str, name: str, part: Any, offset: int) -> Frame:
+    def _piece(self, run: str, message: str, name: str, part: Any, offset: int, agent: str) -> Frame:
         mark = (message, name, offset, part.length, name in self.open.parts)
         frames = self.watched.frames
         if mark not in frames:
-            events = live(self.open.copy(), message, name, part.kind, part.name, part.text[offset:], offset)
-            place = {"message": name, "offset": offset, "end": part.length}
+            events = live(self.open.copy(), message, name, part.kind, part.name, part.text[offset:], offset, agent)
+            place = {"agent": agent, "message": name, "offset": offset, "end": part.length}
             if len(frames) > SHARED:
                 frames.clear()
             frames[mark] = Frame(None, run, events, place)
@@ -234,13 +237,13 @@ class Feed:
         part = half.parts.get(half.message_id) if half is not None and self.html else None
         if half is None or part is None:
             return []
-        start, end = self._html_end, rendering.closed(part.text, self._html_end)
+        start, end = self.html_end, rendering.closed(part.text, self.html_end)
         if end <= start or part.length > rendering.MOST_CHARACTERS:
             return []
         html = await rendering.rendered(part.text[start:end])
         if html is None or self.open.message != half.message_id:
             return []
-        self._html_end = end
+        self.html_end = end
         place = {"message": half.message_id, "offset": start, "end": end, "html": html}
         return [Frame(None, half.run_id, [], place)]
 
@@ -249,11 +252,11 @@ class Feed:
         standing = self.standing
         if standing is None or standing.seq != self.seq:
             return []
-        mark = (standing.state, standing.run_id, standing.pending)
+        run = str(standing.run_id) if standing.run_id else None
+        mark = (standing.state, run, standing.pending)
         if mark == self.announced:
             return []
         self.announced = mark
-        run = str(standing.run_id) if standing.run_id else None
         if standing.state == "interrupted":
             self.open.run = self.open.run or run
             return [Frame(None, run, agui.interrupt(self.open), {"state": "interrupted"})]

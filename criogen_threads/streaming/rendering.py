@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ _markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTING}
 _markdown.disable(["image"])  # a remote image would carry the conversation out
 _pool = DaemonPool("criogen-render", lambda: 2)
 _cache: OrderedDict[str, str | None] = OrderedDict()
+_remembering = threading.Lock()
 
 
 def render(text: str) -> str | None:
@@ -71,14 +73,24 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 async def rendered(text: str) -> str | None:
     """``render`` in a thread, remembered."""
-    if text in _cache:
-        _cache.move_to_end(text)
-        return _cache[text]
+    with _remembering:
+        if text in _cache:
+            return _cache[text]
     context = contextvars.copy_context()
-    html = await asyncio.wrap_future(_pool.submit(lambda: context.run(render, text)))
-    _cache[text] = html
-    while len(_cache) > KEPT:
-        _cache.popitem(last=False)
+    return await asyncio.wrap_future(_pool.submit(lambda: context.run(rendered_here, text)))
+
+
+def rendered_here(text: str) -> str | None:
+    """``render`` in this thread, remembered."""
+    with _remembering:
+        if text in _cache:
+            _cache.move_to_end(text)
+            return _cache[text]
+    html = render(text)
+    with _remembering:
+        _cache[text] = html
+        while len(_cache) > KEPT:
+            _cache.popitem(last=False)
     return html
 
 

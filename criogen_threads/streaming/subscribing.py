@@ -31,6 +31,11 @@ async def subscribed(feed: Feed, frame: Mapping[str, Any]) -> dict[str, Any]:
         FrameInvalidError: ``frame_invalid``.
     """
     await feed.start(**_place(frame))
+    return await stands(feed)
+
+
+async def stands(feed: Feed) -> dict[str, Any]:
+    """Where a feed stands: see ``subscribed``."""
     standing = feed.standing
     if standing is None:
         return {"epoch": None, "seq": 0, "after": 0, "state": "absent", "run": None, "queued": [], "pending": []}

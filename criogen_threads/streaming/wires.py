@@ -46,20 +46,22 @@ def custom(name: str, /, **value: Any) -> Wire:
 # Live pieces -----------------------------------------------------------------------------------------------------
 
 
-def live(open: Open, message: str, name: str, kind: str, tool: str, text: str, offset: int) -> list[Wire]:
+def live(
+    open: Open, message: str, name: str, kind: str, tool: str, text: str, offset: int, agent: str = ""
+) -> list[Wire]:
     """The next piece of a part, which is opened where it is new. ``open`` moves on."""
     events: list[Wire] = []
     open.message = message
     if name not in open.parts:
-        events += start_part(name, kind, tool, message)
+        events += start_part(name, kind, tool, message, agent)
     open.parts[name] = (kind, offset + len(text))
     place = {"offset": offset, "end": offset + len(text)}
     return [*events, content_part(name, kind, text, place)]
 
 
-def start_part(name: str, kind: str, tool: str, message: str) -> list[Wire]:
+def start_part(name: str, kind: str, tool: str, message: str, agent: str = "") -> list[Wire]:
     if kind == TEXT:
-        return [wire(ag.TextMessageStartEvent(message_id=name, role="assistant"))]
+        return [wire(ag.TextMessageStartEvent(message_id=name, role="assistant", name=agent or None))]
     if kind == ARGUMENTS:
         return [wire(ag.ToolCallStartEvent(tool_call_id=name, tool_call_name=tool, parent_message_id=message))]
     return [wire(ag.ReasoningStartEvent(message_id=name)), wire(ag.ReasoningMessageStartEvent(message_id=name))]

@@ -11,13 +11,16 @@ from criogen_threads.agents import get_agent
 from criogen_threads.engine import reads
 from criogen_threads.engine.journal.rewinds import Rewind
 from criogen_threads.engine.pools import in_database
+from criogen_threads.engine.siblings import BEGINNING
 from criogen_threads.policy import get_policy
 from criogen_threads.threads.syncing import refuse_open_transaction
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from criogen_threads.agents import Agent
     from criogen_threads.engine.journal.pen import Locked
-    from criogen_threads.models import Checkpoint, Thread, ToolCall
+    from criogen_threads.models import Thread, ToolCall
 
 
 class Base:
@@ -71,14 +74,14 @@ class Base:
             CheckpointNotFoundError: ``checkpoint_not_found``.
         """
         target = inputs.identifier(checkpoint_id)
-        if target is None:
+        if target is None and checkpoint_id != BEGINNING:
             raise errors.CheckpointNotFoundError
         return Rewind(target, self.actor_id, None if self.actor is None else self._may_go_back)
 
-    def _may_go_back(self, locked: Locked, target: Checkpoint) -> None:
+    def _may_go_back(self, locked: Locked, target: UUID | None) -> None:
         """Refuse to go back behind calls that changed something: the model would make them again."""
         thread = reads.thread(locked.key)
-        left = reads.calls_left_behind(locked.id, locked.message_id, target.message_id)
+        left = reads.calls_left_behind(locked.id, locked.message_id, target)
         changed = [call for call in left if not is_read_only(call)]
         if thread is not None and changed and not get_policy().undo(self.actor, thread, changed):
             names = sorted({call.name for call in changed})

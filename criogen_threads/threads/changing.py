@@ -26,6 +26,11 @@ class Changing(Base):
 
         Newer checkpoints stay, off the history, and can be rewound to again.
 
+        Args:
+            checkpoint_id: Of one of this thread; or "beginning", where nothing was said yet.
+            on_busy: What to do while a run holds the thread: "wait", "reject" or "interrupt".
+            timeout: Seconds to wait for it. Default ``BUSY_TIMEOUT``, 60.
+
         Returns:
             The new head, as ``history`` gives it.
 

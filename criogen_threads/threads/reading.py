@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import inputs
-from criogen_threads.engine import reads
+from criogen_threads.engine import reads, siblings
 from criogen_threads.engine.chains import format_chain
 from criogen_threads.engine.pools import in_database
 from criogen_threads.threads.base import Base
@@ -44,6 +44,20 @@ class Reading(Base):
 
     get_last_message_sync = blocking(get_last_message)
 
+    async def siblings(self, message_id: str | UUID) -> list[dict[str, Any]]:
+        """The messages with the same parent as this one, itself among them, in the order of their runs.
+
+        Returns:
+            Messages, each with ``current`` (it is on the branch that goes on), ``checkpoint``, the newest of its branch
+            (``rewind`` there to switch to it), and ``before``, where to go back to so as to say something else in its
+            place: a checkpoint, or "beginning". Empty for an unknown message.
+        """
+        await self._may("see")
+        wanted = inputs.identifier(message_id)
+        return [] if wanted is None else await in_database(siblings.siblings, self.id, wanted)
+
+    siblings_sync = blocking(siblings)
+
     async def history(self, limit: int = 20) -> list[dict[str, Any]]:
         """The checkpoints from the head back, newest first: ``id`` (for ``rewind``), ``version``, ``status``,
         ``source``, ``step``, ``run_id``, ``parent_id`` and ``created_at_ms``."""
@@ -77,9 +91,20 @@ class Reading(Base):
     get_current_run_sync = blocking(get_current_run)
 
     async def get_events(
-        self, *, run: str | UUID | None = None, type: str | None = None, agent: str | None = None
+        self,
+        *,
+        run: str | UUID | None = None,
+        type: str | None = None,
+        agent: str | None = None,
+        after: int | None = None,
+        limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Events in order; what is given of run, type and agent must all fit."""
+        """Events in order; what is given of run, type and agent must all fit.
+
+        Args:
+            after: Only those with a higher ``seq``: what is new since an earlier call.
+            limit: At most so many.
+        """
         await self._may("see")
         filters: dict[str, Any] = {"type": type, "agent": agent}
         if not all(value is None or inputs.is_name(value) for value in filters.values()):
@@ -89,7 +114,9 @@ class Reading(Base):
             if filters["run"] is None:
                 return []
         given = {name: value for name, value in filters.items() if value is not None}
-        return await in_database(reads.events, self.id, **given)
+        first = 0 if after is None else inputs.limit(after, "after")
+        most = None if limit is None else inputs.limit(limit, "limit")
+        return await in_database(reads.events, self.id, first, most, **given)
 
     get_events_sync = blocking(get_events)
     events = get_events

@@ -8,7 +8,7 @@ import pytest
 from django.urls import get_resolver
 
 from criogen_threads.agents import tool
-from criogen_threads.models import Checkpoint, Run, Thread, ToolCall
+from criogen_threads.models import Checkpoint, Message, Run, Thread, ToolCall
 from tests.api.support import Api, a_user
 from tests.support import an_agent, call
 
@@ -27,8 +27,10 @@ TABLE: dict[str, tuple[int, int, int, int, int, int]] = {
     "PATCH threads/{key}/": (403, 404, 200, 403, 404, 403),
     "DELETE threads/{key}/": (403, 404, 204, 403, 404, 204),
     "GET threads/{key}/messages/": (403, 404, 200, 200, 404, 200),
+    "GET threads/{key}/messages/{id}/siblings/": (403, 404, 200, 200, 404, 200),
     "GET threads/{key}/history/": (403, 404, 200, 200, 404, 200),
     "GET threads/{key}/events/": (403, 404, 200, 200, 404, 200),
+    "GET threads/{key}/feed/": (403, 404, 200, 200, 404, 200),
     "GET threads/{key}/runs/": (403, 404, 200, 200, 404, 200),
     "POST threads/{key}/runs/": (403, 404, 409, 403, 404, 403),
     "POST threads/{key}/retry/": (403, 404, 409, 403, 404, 409),
@@ -68,7 +70,9 @@ def body_of(endpoint: str) -> dict[str, Any]:
 
 
 def path_of(endpoint: str) -> str:
-    row = ToolCall.objects.get() if "approvals" in endpoint else Run.objects.get()
+    row: Any = ToolCall.objects.get() if "approvals" in endpoint else Run.objects.get()
+    if "siblings" in endpoint:
+        row = Message.objects.earliest("position")
     return endpoint.partition(" ")[2].format(key="one", id=row.pk)
 
 

@@ -86,7 +86,8 @@ def test_runs_are_listed_newest_first(api: Api, chat: Any) -> None:
     "query",
     ["messages/?before=x", "messages/?before=0198c5a0-0000-7000-8000-000000000000", "history/?before=x",
      "history/?limit=-1", "events/?after=-1", "events/?after=x", "events/?after=" + "9" * 30, "events/?run=x",
-     "events/?type=%00", "runs/?before=x"],
+     "events/?type=%00", "runs/?before=x", "feed/?cursor=x", "feed/?cursor=W10", "feed/?cursor=%C3%BC",
+     "feed/?after=-1", "feed/?html=2", "feed/?wait=31"],
 )  # fmt: skip
 def test_a_place_that_is_none_is_400(api: Api, chat: Any, query: str) -> None:
     assert code_of(api.get(f"threads/one/{query}"), 400) == "invalid_option"

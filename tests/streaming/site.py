@@ -13,7 +13,7 @@ from criogen_threads.streaming.lifespan import with_lifespan  # noqa: E402
 from criogen_threads.streaming.routing import websocket_urlpatterns  # noqa: E402
 
 urlpatterns = [
-    path("api/", include("criogen_threads.streaming.urls")),
+    path("api/", include("criogen_threads.api.urls")),
     path("stream/<str:key>/", sse.events),
 ]
 application = with_lifespan(ProtocolTypeRouter({"http": http, "websocket": URLRouter(websocket_urlpatterns)}))

@@ -28,7 +28,7 @@ def told(type: str, run: Run, message: Message | None = None, **details: Any) ->
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
-    return [event.get("name") or event["type"] for event in events]
+    return [event["name"] if event["type"] == "CUSTOM" else event["type"] for event in events]
 
 
 # F53 -----------------------------------------------------------------------------------------------------------

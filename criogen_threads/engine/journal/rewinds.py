@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 class Rewind:
     """Where somebody wants to go back to. Its ids are made once, so that a repeated write finds what it wrote.
 
-    ``allowed`` is asked below the lock, with the thread and the target, and raises where it refuses; ``run_id``
-    is the id of the run that is born where the target waited for approvals.
+    A ``target_id`` of None is the beginning, where nothing was said. ``allowed`` is asked below the lock, with the
+    thread and the last message of the target, and raises where it refuses; ``run_id`` is the id of the run that is
+    born where the target waited for approvals.
     """
 
-    target_id: UUID
+    target_id: UUID | None
     actor_id: Any = None
-    allowed: Callable[[Locked, Checkpoint], None] | None = None
+    allowed: Callable[[Locked, UUID | None], None] | None = None
     checkpoint_id: UUID = field(default_factory=new_id)
     run_id: UUID = field(default_factory=new_id)
 
@@ -81,19 +82,20 @@ def resend(session: Session, turn: Turn, wish: Rewind, worker: UUID) -> Waiting 
 def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None:
     """Below the lock: the new head; None while a process holds the thread."""
     target = session.find(Checkpoint, wish.target_id, thread=locked.id)
-    if target is None:
+    if target is None and wish.target_id is not None:
         raise errors.CheckpointNotFoundError
     if locked.held:
         return None
     if wish.allowed is not None:
-        wish.allowed(locked, target)
+        wish.allowed(locked, target.message_id if target else None)
     pen = Pen(session, locked)
     leave_run(pen, errors.RunAbandonedError)
-    head = _fork(pen, target, wish.checkpoint_id, _state_at(session, target))
-    pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": str(target.pk), "to": str(head.pk)})
-    if target.status == Checkpoint.Status.SUSPENDED:
+    head = _fork(pen, target, wish.checkpoint_id)
+    origin = str(wish.target_id) if target else None
+    pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": origin, "to": str(head.pk)})
+    if target is not None and target.status == Checkpoint.Status.SUSPENDED:
         _wait_again(pen, target, wish.run_id, wish.actor_id)
-    pen.tell(thread_rewound, checkpoint_id=target.pk, head=head.pk)
+    pen.tell(thread_rewound, checkpoint_id=wish.target_id, head=head.pk)
     pen.write()
     return head
 
@@ -104,9 +106,11 @@ def _state_at(session: Session, target: Checkpoint) -> dict[str, Any]:
     return (at.state or {}) if at else {}
 
 
-def _fork(pen: Pen, target: Checkpoint, checkpoint_id: UUID, state: dict[str, Any]) -> Checkpoint:
+def _fork(pen: Pen, target: Checkpoint | None, checkpoint_id: UUID) -> Checkpoint:
     """The new head: the child of the checkpoint that it copies."""
     locked = pen.locked
+    state = _state_at(pen.session, target) if target else {}
+    target = target or Checkpoint(id=None, status=Checkpoint.Status.COMPLETED)
     version = locked.version + 1
     head = Checkpoint(
         id=checkpoint_id,
