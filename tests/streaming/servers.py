@@ -26,22 +26,28 @@ PATIENCE = 30
 
 
 class Web:
-    """One web process; it ends with ``stop`` or ``kill``."""
+    """One web process; it ends with ``stop`` or ``kill``. ``project`` has its ``settings`` and its ``site``."""
 
     def __init__(
-        self, folder: Path, layer: str = "", loss: float = 0.0, server: str = "daphne", **options: Any
+        self,
+        folder: Path,
+        layer: str = "",
+        loss: float = 0.0,
+        server: str = "daphne",
+        project: str = "tests.streaming",
+        **options: Any,
     ) -> None:
         self.port = free_port()
         self.log = folder / f"{server}-{self.port}.log"
         env = {
-            "DJANGO_SETTINGS_MODULE": "tests.streaming.settings",
+            "DJANGO_SETTINGS_MODULE": f"{project}.settings",
             "CRIOGEN_TEST_SETTINGS": json.dumps({**FAST, **options}),
             "CRIOGEN_TEST_LOSS": str(loss),
             **({"CRIOGEN_TEST_LAYER": layer} if layer else {}),
         }
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *COMMANDS[server](self.port)],
+                [sys.executable, "-m", *COMMANDS[server](self.port, f"{project}.site:application")],
                 env=child_environment(**env), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
@@ -72,11 +78,10 @@ class Web:
 
 
 COMMANDS = {
-    "daphne": lambda port: [
-        "daphne", "-b", "127.0.0.1", "-p", str(port), "--application-close-timeout", "2",
-        "tests.streaming.site:application",
+    "daphne": lambda port, site: [
+        "daphne", "-b", "127.0.0.1", "-p", str(port), "--application-close-timeout", "2", site,
     ],
-    "uvicorn": lambda port: ["uvicorn", "--port", str(port), "tests.streaming.site:application"],
+    "uvicorn": lambda port, site: ["uvicorn", "--port", str(port), site],
 }  # fmt: skip
 
 

@@ -1,0 +1,109 @@
+// Tool calls: a quiet row that opens, or the card of an approval that waits.
+
+import { filled, h, icon, visibly } from "./dom.js";
+import { readable } from "./entries.js";
+
+/** The row of a call. */
+export class CallRow {
+  constructor(call, texts) {
+    this.texts = texts;
+    this.state = h("span", { class: "call-state" });
+    this.input = h("pre", { dir: "auto", tabindex: "0" });
+    this.output = h("pre", { dir: "auto", tabindex: "0" });
+    this.inputs = h("div", {}, h("h4", {}, texts.arguments), this.input);
+    this.outputs = h("div", {}, h("h4", {}, texts.result), this.output);
+    this.hidden = h("p", { class: "quiet" }, texts.hidden);
+    const summary = h("summary", {}, icon("on"), h("span", { class: "call-name", dir: "auto" }, call.name), this.state);
+    this.node = h("details", { class: "call", part: "tool" }, summary, this.inputs, this.outputs, this.hidden);
+    this.node.addEventListener("toggle", () => this.update(call));
+    this.update(call);
+  }
+
+  update(call) {
+    this.node.dataset.state = call.state;
+    this.state.textContent = this.texts[`call_${call.state}`];
+    if (!this.node.open) return; // what nobody looks at is not written
+    this.inputs.hidden = call.hidden;
+    this.outputs.hidden = call.hidden || call.result === null;
+    this.hidden.hidden = !call.hidden;
+    put(this.input, readable(call.arguments ?? ""));
+    put(this.output, call.result === null ? "" : call.result);
+  }
+}
+
+function put(node, text) {
+  if (node.firstChild?.data === text) return;
+  node.replaceChildren(document.createTextNode(text));
+}
+
+/** The card of an approval. Its state is the server's: it goes when the server says that it was answered. */
+export class Card {
+  /**
+   * @param {object} approval As the server shows it to this person.
+   * @param {object} texts
+   * @param {function(object): Promise} answer Sends ``{approve, reason, digest}``.
+   */
+  constructor(approval, texts, answer) {
+    Object.assign(this, { approval, texts, answer });
+    const heading = h("h3", { id: `approval-${approval.id}` }, approval.mine ? texts.approval_mine : texts.approval);
+    const name = h("p", { class: "card-name", dir: "auto" }, icon("tool"), ...visibly(approval.name));
+    this.node = h("section", { class: "card", part: "approval", "aria-labelledby": heading.id }, heading, name);
+    if (!approval.hidden) this.node.append(listed(approval.arguments, texts));
+    if (approval.expires_at_ms) this.node.append(h("p", { class: "quiet" }, until(approval.expires_at_ms, texts)));
+    this.node.append(approval.mine ? this.#answers() : h("p", { class: "card-waits" }, texts.approval_staff));
+  }
+
+  #answers() {
+    const { texts } = this;
+    const give = (approve) => () => this.#give({ approve, ...(approve ? {} : { reason: this.reason.value.trim() }) });
+    this.reason = h("textarea", { rows: "2", dir: "auto", maxlength: "10000", id: `reason-${this.approval.id}` });
+    this.approve = h("button", { type: "button", class: "primary", part: "approve", onclick: give(true) }, texts.approve);
+    this.reject = h("button", { type: "button", part: "reject", onclick: () => this.#ask(true) }, texts.reject);
+    this.first = h("div", { class: "card-buttons" }, this.approve, this.reject);
+    const now = h("button", { type: "button", class: "danger", onclick: give(false) }, texts.reject_now);
+    const back = h("button", { type: "button", onclick: () => this.#ask(false) }, texts.back);
+    this.second = h(
+      "div", { class: "card-reason", hidden: true },
+      h("label", { for: this.reason.id }, texts.reason), this.reason, h("div", { class: "card-buttons" }, now, back),
+    );
+    this.said = h("p", { class: "card-said", role: "alert" });
+    return h("div", {}, this.first, this.second, this.said);
+  }
+
+  #ask(reason) {
+    this.first.hidden = reason;
+    this.second.hidden = !reason;
+    (reason ? this.reason : this.reject).focus();
+  }
+
+  async #give(decision) {
+    this.#busy(true);
+    this.said.textContent = this.texts.answering;
+    try {
+      await this.answer({ ...decision, digest: this.approval.digest });
+    } catch (error) {
+      this.#busy(false);
+      const late = error.code === "resume_invalid";
+      this.said.textContent = late ? this.texts.answered : this.texts[`error_${error.code}`] ?? error.message;
+    }
+  }
+
+  #busy(busy) {
+    for (const each of this.node.querySelectorAll("button, textarea")) each.disabled = busy;
+  }
+}
+
+/** Every argument, whole, with nothing in it unseen. */
+function listed(values, texts) {
+  const list = h("dl", { class: "card-arguments" });
+  const pairs = values && typeof values === "object" ? Object.entries(values) : [["", values]];
+  for (const [name, value] of pairs) {
+    list.append(h("dt", { dir: "auto" }, ...visibly(name)), h("dd", { dir: "auto" }, ...visibly(readable(value) ?? "")));
+  }
+  return pairs.length ? list : h("p", { class: "quiet" }, texts.nothing);
+}
+
+function until(milliseconds, texts) {
+  const moment = new Intl.DateTimeFormat(document.documentElement.lang || undefined, { dateStyle: "medium", timeStyle: "short" });
+  return filled(texts.approval_until, { time: moment.format(milliseconds) });
+}

@@ -1,0 +1,381 @@
+// A conversation as this page has it: pages of the API and frames of the feed, merged by id.
+//
+// A frame with a ``seq`` is saved, and final; one without is live: its text grows at its end, and is replaced by the
+// saved message or withdrawn. Offsets count code points.
+
+import { Entry, entriesOf, link, messageOf, newCall, settle, unsettle } from "./entries.js";
+
+export class Transcript {
+  /**
+   * @param {function(string, object=)} tell Hears "structure" (entries came or went), "grow" (``entry``, ``kind``,
+   *   ``delta``), "entry" (one changed), "state", "rest" (a run ended or waits), "wire" (an AG-UI event), "said" (a
+   *   message is complete) and "stale" (read the conversation anew).
+   */
+  constructor(tell) {
+    this.tell = tell;
+    this.forget();
+  }
+
+  forget() {
+    this.epoch = null;
+    this.seq = 0;
+    this.entries = []; // saved, along the branch that is shown
+    this.open = null; // the answer under way: {entry, parts: Map of {kind, end, call}}
+    this.local = []; // sent from here, and not told of by the server yet
+    this.runs = new Map(); // ``client_id``: the run that it became
+    this.state = "absent"; // absent, idle, running, suspended, failed, interrupted
+    this.run = null;
+    this.pending = [];
+    this.failure = null;
+    this.forked = false; // what comes next stands beside what was there
+    this.earlier = null; // the address of the page before
+  }
+
+  /** Everything to show, oldest first. */
+  get shown() {
+    const open = this.open ? [this.open.entry] : [];
+    return [...this.entries, ...open, ...this.local];
+  }
+
+  get tail() {
+    return this.entries.at(-1) ?? null;
+  }
+
+  find(id) {
+    return this.entries.find((each) => each.id === id) ?? (this.open?.entry.id === id ? this.open.entry : null);
+  }
+
+  // Pages ---------------------------------------------------------------------------------------------------------
+
+  /** Take over the newest page. What is known keeps its place, and earlier pages that lead up to it stay. */
+  begin(page) {
+    const known = new Map(this.entries.map((each) => [each.id, each]));
+    const news = page.epoch === this.epoch;
+    const fresh = entriesOf(page.results);
+    for (const each of fresh) {
+      const { key = each.key, note = null } = known.get(each.id) ?? {};
+      Object.assign(each, { key, note });
+    }
+    const joint = this.entries.findIndex((each) => each.id === fresh[0]?.id);
+    if (joint < 1) this.earlier = page.next;
+    this.entries = [...this.entries.slice(0, Math.max(0, joint)), ...fresh];
+    link(this.entries);
+    Object.assign(this, { epoch: page.epoch, seq: page.seq, open: null });
+    this.#takeLocal();
+    this.tell("structure");
+    for (const entry of fresh) if (news && !known.has(entry.id)) this.tell("said", { entry });
+  }
+
+  /** Put an earlier page before what is there: what is there already stays as it is. */
+  prepend(page) {
+    const known = new Set(this.entries.map((each) => each.id));
+    this.entries = [...entriesOf(page.results).filter((each) => !known.has(each.id)), ...this.entries];
+    this.earlier = page.next;
+    link(this.entries);
+    this.tell("structure");
+  }
+
+  // Sending -------------------------------------------------------------------------------------------------------
+
+  /** Show a message before the server has told of it. */
+  addLocal(clientId, text) {
+    const entry = new Entry(clientId, "user", { text, sending: "sending" });
+    this.local.push(entry);
+    this.tell("structure");
+    return entry;
+  }
+
+  dropLocal(entry) {
+    this.local = this.local.filter((each) => each !== entry);
+    this.tell("structure");
+  }
+
+  /** The server took a message: its run is this one. */
+  named(clientId, run) {
+    this.runs.set(clientId, run);
+    this.#takeLocal();
+  }
+
+  /** Messages that were sent from here and are saved now are shown once, in the place where they were. */
+  #takeLocal() {
+    const waiting = this.local.filter((local) => {
+      const run = this.runs.get(local.id);
+      const saved = run && this.entries.find((each) => each.role === "user" && each.run === run);
+      if (saved) saved.key = local.key;
+      return !saved;
+    });
+    if (waiting.length === this.local.length) return;
+    this.local = waiting;
+    this.tell("structure");
+  }
+
+  // The feed ------------------------------------------------------------------------------------------------------
+
+  /** Where to go on from. Parts other than text come again from their beginning. */
+  place() {
+    const place = { epoch: this.epoch, after: this.seq };
+    if (!this.open) return place;
+    const { entry, parts } = this.open;
+    for (const [name, part] of parts) if (part.kind !== "text") parts.delete(name);
+    entry.reasoning = "";
+    entry.calls = [];
+    this.tell("entry", { entry });
+    const text = parts.get(entry.id);
+    return text ? { ...place, message: entry.id, offset: text.end } : place;
+  }
+
+  /** The server's answer to ``subscribe``. */
+  joined({ epoch, state, run, pending }) {
+    this.epoch = epoch;
+    if (run?.status === "failed" && state === "failed") this.#failed(run.id, run.error_code, run.last_error ?? "");
+    this.#become(state, run?.id ?? null, pending);
+  }
+
+  apply(frame) {
+    if (frame.seq !== null && frame.seq <= this.seq) return;
+    if (frame.client_id && frame.run) this.runs.set(frame.client_id, frame.run);
+    for (const event of frame.events) {
+      this.tell("wire", { event, run: frame.run });
+      HANDLERS[event.type]?.(this, event, frame);
+    }
+    if (frame.html && !frame.events.length) this.#block(frame);
+    if (frame.seq !== null) this.seq = frame.seq;
+    if (frame.pending) this.#become(frame.state, frame.run, frame.pending);
+  }
+
+  #become(state, run, pending = []) {
+    Object.assign(this, { state, run, pending });
+    if (state === "idle" || state === "running") this.failure = null;
+    for (const waits of pending) {
+      const call = this.find(messageOf(waits.toolCallId))?.call(waits.toolCallId);
+      if (call) call.state = "waiting";
+    }
+    this.tell("state");
+    if (state === "suspended") this.tell("rest", { run, status: "suspended" });
+  }
+
+  // Growing -------------------------------------------------------------------------------------------------------
+
+  begun(id, role, { run, agent = "" }) {
+    if (this.open?.entry.id === id) return this.open.entry;
+    if (this.open) this.withdraw(this.open.entry.id);
+    const entry = new Entry(id, role, { live: true, run, agent });
+    this.open = { entry, parts: new Map() };
+    this.tell("structure");
+    return entry;
+  }
+
+  part(name, kind, values = {}) {
+    const { entry, parts } = this.open;
+    if (parts.has(name)) this.#restart(entry, parts.get(name));
+    const part = parts.get(name) ?? { kind, end: 0, ...values };
+    parts.set(name, part);
+    if (part.call && !entry.call(name)) {
+      entry.calls.push(part.call);
+      this.tell("entry", { entry });
+    }
+  }
+
+  #restart(entry, part) {
+    part.end = 0;
+    if (part.call) part.call.arguments = "";
+    else entry[part.kind] = "";
+    entry.blocks = [];
+    this.tell("entry", { entry });
+  }
+
+  grow(name, delta, { offset, end } = {}) {
+    const part = this.open?.parts.get(name);
+    if (!part) return;
+    const missing = offset !== undefined && offset > part.end;
+    if (missing) return void this.tell("stale");
+    if (offset !== undefined && offset < part.end) delta = [...delta].slice(part.end - offset).join("");
+    if (!delta) return;
+    part.end = end ?? part.end + [...delta].length;
+    const { entry } = this.open;
+    if (part.call) part.call.arguments += delta;
+    else entry[part.kind] += delta;
+    this.tell("grow", { entry, kind: part.kind, delta });
+  }
+
+  /** HTML of blocks that are complete in the answer under way. */
+  #block({ message, offset, end, html }) {
+    const entry = this.open?.entry;
+    if (entry?.id !== message) return;
+    if (offset === 0) entry.blocks = [];
+    if (offset !== (entry.blocks.at(-1)?.end ?? 0)) return;
+    entry.blocks.push({ html, offset, end });
+    this.tell("grow", { entry, kind: "block", delta: "" });
+  }
+
+  /** The half answer is void. */
+  withdraw(id) {
+    if (this.open?.entry.id !== id) return;
+    this.open = null;
+    this.tell("structure");
+  }
+
+  // Saving --------------------------------------------------------------------------------------------------------
+
+  /** A message is saved: it stands behind its parent, and what stood there is of another branch. */
+  commit(entry, { parent, position }, frame) {
+    if (this.open?.entry === entry) this.open = null;
+    const saved = this.find(entry.id);
+    if (saved) return saved;
+    const values = { parent, position, run: frame.run, agent: frame.agent ?? entry.agent, forked: this.forked };
+    Object.assign(entry, { ...values, live: false, blocks: [], html: frame.html ?? null });
+    this.forked = false;
+    this.#cutBehind(parent, position);
+    this.entries.push(entry);
+    this.#takeLocal();
+    this.tell("structure");
+    this.tell("said", { entry });
+    return entry;
+  }
+
+  result(entry, callId, content, metadata, frame) {
+    entry.callId = callId;
+    this.commit(entry, metadata, frame);
+    this.#attach(entry, { callId, content, failed: metadata.isError, hidden: metadata.hidden });
+  }
+
+  #attach(entry, { callId, content, failed, hidden }) {
+    const asked = this.find(messageOf(callId));
+    const call = asked?.call(callId);
+    if (!call) return;
+    settle(call, content, { is_error: failed, hidden });
+    this.tell("entry", { entry: asked });
+  }
+
+  #cutBehind(parent, position) {
+    const at = this.entries.findIndex((each) => each.id === parent);
+    this.#cut(at >= 0 ? at + 1 : this.entries.findIndex((each) => each.position >= position));
+  }
+
+  #cut(from) {
+    if (from < 0 || from >= this.entries.length) return;
+    for (const gone of this.entries.splice(from)) {
+      const asked = gone.callId && this.find(messageOf(gone.callId));
+      const call = asked && asked.call(gone.callId);
+      if (call) unsettle(call);
+      if (asked) this.tell("entry", { entry: asked });
+    }
+    this.tell("structure");
+  }
+
+  /** The conversation ends at this message now. */
+  rewound(id) {
+    const at = this.entries.findIndex((each) => each.id === id);
+    if (id !== null && at < 0) return void this.tell("stale");
+    this.#cut(at + 1);
+    if (this.tail) this.tail.note = null;
+    this.forked = true;
+    this.#become("idle", null);
+  }
+
+  // Runs ----------------------------------------------------------------------------------------------------------
+
+  started(run) {
+    for (const entry of this.entries) {
+      if (entry.note?.run !== run) continue;
+      entry.note = null;
+      this.tell("entry", { entry });
+    }
+    this.#become("running", run);
+  }
+
+  ended(run, status, code = "", message = "") {
+    if (status === "completed") this.#become("idle", null);
+    else this.#failed(run, code, message);
+    this.tell("state");
+    this.tell("rest", { run, status, code, message });
+  }
+
+  /** An approval was answered; when none is left, the run goes on. */
+  decided(id, callId, approved) {
+    this.pending = this.pending.filter((each) => each.id !== id);
+    const entry = this.find(messageOf(callId));
+    const call = entry?.call(callId);
+    if (call) call.state = approved ? "running" : "declined";
+    if (entry) this.tell("entry", { entry });
+    if (this.state === "suspended" && !this.pending.length) this.state = "running";
+    this.tell("state");
+  }
+
+  partial(run, text) {
+    this.#note({ run, partial: text });
+  }
+
+  #failed(run, code, message) {
+    this.failure = { run, code, message };
+    this.state = code === "thread_interrupted" ? "interrupted" : "failed";
+    this.run = run;
+    this.pending = [];
+    this.#note({ run, code, message });
+  }
+
+  #note(values) {
+    const entry = this.tail;
+    if (!entry) return;
+    entry.note = { partial: "", code: "", message: "", ...entry.note, ...values };
+    this.tell("entry", { entry });
+  }
+}
+
+// AG-UI ---------------------------------------------------------------------------------------------------------
+
+const HANDLERS = {
+  RUN_STARTED: (t, event) => t.started(event.runId),
+  RUN_FINISHED: (t, event, frame) => {
+    if (event.outcome?.type === "cancelled") t.ended(frame.run, "failed", "cancelled");
+    else if (frame.state !== "suspended") t.ended(frame.run, "completed");
+  },
+  RUN_ERROR: (t, event, frame) => t.ended(frame.run, "failed", event.code, event.message),
+  TEXT_MESSAGE_START: (t, event, frame) => {
+    t.begun(event.messageId, event.role, frame);
+    t.part(event.messageId, "text");
+  },
+  TEXT_MESSAGE_CONTENT: (t, event) => t.grow(event.messageId, event.delta, event.metadata ?? {}),
+  TEXT_MESSAGE_END: (t, event, frame) => end(t, event, frame),
+  REASONING_MESSAGE_START: (t, event, frame) => {
+    t.begun(messageOf(event.messageId), "assistant", frame);
+    t.part(event.messageId, "reasoning");
+  },
+  REASONING_MESSAGE_CONTENT: (t, event) => t.grow(event.messageId, event.delta, event.metadata ?? {}),
+  REASONING_MESSAGE_END: (t, event, frame) => end(t, event, frame),
+  TOOL_CALL_START: (t, event, frame) => {
+    t.begun(event.parentMessageId, "assistant", frame);
+    t.part(event.toolCallId, "call", { call: newCall(event.toolCallId, event.toolCallName) });
+  },
+  TOOL_CALL_ARGS: (t, event) => t.grow(event.toolCallId, event.delta, event.metadata ?? {}),
+  TOOL_CALL_END: (t, event, frame) => end(t, event, frame),
+  TOOL_CALL_RESULT: (t, event, frame) =>
+    t.result(new Entry(event.messageId, "tool"), event.toolCallId, event.content, event.metadata ?? {}, frame),
+  CUSTOM: (t, event, frame) => CUSTOM[event.name]?.(t, event.value, frame),
+};
+
+const CUSTOM = {
+  "criogen.tool_started": (t, { toolCallId }) => {
+    const entry = t.find(messageOf(toolCallId));
+    const call = entry?.call(toolCallId);
+    if (!call || call.result !== null) return;
+    call.state = "running";
+    t.tell("entry", { entry });
+  },
+  "criogen.approval_decided": (t, { id, toolCallId, approved }) => t.decided(id, toolCallId, approved),
+  "criogen.rewound": (t, { messageId }) => t.rewound(messageId),
+  "criogen.discarded": (t, { messageId }) => t.withdraw(messageId),
+  "criogen.partial": (t, { runId, text }) => t.partial(runId, text),
+  "criogen.empty_message": (t, value, frame) => t.commit(new Entry(value.messageId, "assistant"), value, frame),
+  "criogen.run_failed": (t, { runId, code, message }) => t.tell("rest", { run: runId, status: "failed", code, message }),
+};
+
+/** A part ends. With a place its message is saved, once the last of its parts has ended: all in one frame. */
+function end(t, event, frame) {
+  const entry = t.open?.entry;
+  if (!event.metadata || !entry) return;
+  if (event.metadata.content) entry.attachments = event.metadata.content;
+  if (frame.events.findLast((each) => PART_ENDS.has(each.type)) === event) t.commit(entry, event.metadata, frame);
+}
+
+const PART_ENDS = new Set(["TEXT_MESSAGE_END", "REASONING_MESSAGE_END", "TOOL_CALL_END"]);

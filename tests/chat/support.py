@@ -1,0 +1,109 @@
+"""Visitors with browsers, and what they look at."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import connections
+
+from tests.streaming.puppet import puppet
+from tests.streaming.servers import log_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.streaming.servers import Web
+
+CHROMIUM = "/usr/bin/chromium"
+PATIENCE = 15_000  # milliseconds
+
+_numbers = count(1)
+
+
+def aside(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call it in another thread: the one of the tests has Playwright's event loop."""
+
+    def work() -> Any:
+        try:
+            return function(*args, **options)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def person(**values: Any) -> Any:
+    """A user of the site, with the password "secret"."""
+    values = {"password": "secret", **values}
+    return aside(get_user_model().objects.create_user, f"visitor-{next(_numbers)}", **values)
+
+
+class Visitor:
+    """One person at one browser. What the page complains of (CSP, script errors) fails the test."""
+
+    def __init__(self, browser: Any, site: Web, user: Any = None, *, tolerated: str = "", **context: Any) -> None:
+        self.site = site
+        self.user = user or person()
+        self.key = f"chat-{next(_numbers)}"
+        self.context = browser.new_context(**{"viewport": {"width": 900, "height": 800}, **context})
+        self.session = aside(log_in, self.user)
+        self.address = site.url("", "http")
+        self.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}])
+        self.complaints: list[str] = []
+        self.tolerated = tolerated
+        self.page = self.tab()
+
+    def tab(self) -> Any:
+        """One more page in the same browser."""
+        page = self.context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        return page
+
+    def _heard(self, said: Any) -> None:
+        expected = self.tolerated and self.tolerated in said.text
+        missing = "404 (Not Found)" in said.text and "/api/threads/" in said.location.get("url", "")  # not begun yet
+        if said.type == "error" and not expected and not missing:
+            self.complaints.append(said.text)
+
+    def open(self, page: Any = None, key: str = "", **query: Any) -> Any:
+        """The page with the chat, once it is ready."""
+        page = page or self.page
+        page.goto(f"{self.address}/chat/{key or self.key}/?{urlencode(query, doseq=True)}")
+        page.locator("criogen-chat[ready]").wait_for(state="attached")
+        return page
+
+    def handle(self) -> Any:
+        return puppet().thread(self.key, actor=self.user)
+
+    def stored(self) -> list[dict[str, Any]]:
+        """What the database has of the conversation."""
+        return list(aside(self.handle().messages_sync))
+
+    def picture(self, name: str, page: Any = None, **options: Any) -> None:
+        """A picture for those who want one: ``CHAT_SCREENSHOTS`` names a folder."""
+        if folder := os.environ.get("CHAT_SCREENSHOTS"):
+            (page or self.page).screenshot(path=str(Path(folder) / f"{name}.png"), **options)
+
+
+def say(page: Any, text: str) -> None:
+    """Write a message and send it."""
+    page.get_by_role("textbox", name="Message").fill(text)
+    page.get_by_role("button", name="Send").click()
+
+
+def answers(page: Any) -> Any:
+    return page.locator(".message.assistant:not([hidden])")
+
+
+def questions(page: Any) -> Any:
+    return page.locator(".message.user:not([hidden])")

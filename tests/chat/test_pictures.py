@@ -1,0 +1,96 @@
+"""Pictures of the chat, light and dark, wide and narrow; axe finds nothing in any of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from project.desk.demo import seed
+from tests.chat.support import answers, aside, say
+from tests.streaming.puppet import wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.chat.support import Visitor
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SIZES = {"wide": {"width": 900, "height": 820}, "narrow": {"width": 360, "height": 740}}
+TOLD = """Here is what I found:
+
+## Your order
+
+| Item | Price |
+|---|---|
+| Kettle | €40.00 |
+| Tea, *Earl Grey* | €6.50 |
+
+1. It was **shipped** on Monday.
+2. It can be followed [here](https://example.com/follow).
+
+> Delivery takes two to three days.
+
+```python
+print("on its way")
+```
+"""
+
+
+@pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)
+def look(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param  # type: ignore[no-any-return]
+
+
+def clean(page: Any) -> None:
+    """axe finds nothing."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    options = {"resultTypes": ["violations"], "preload": False}  # it would copy style sheets into the page, inline
+    found = axe.Axe().run(page, options=options).response["violations"]
+    assert not found, [
+        (each["id"], [(node["html"][:150], node["failureSummary"]) for node in each["nodes"]]) for each in found
+    ]
+
+
+def test_axe_finds_nothing_from_the_welcome_to_the_approval(
+    visit: Callable[..., Visitor], look: tuple[str, str]
+) -> None:
+    size, scheme = look
+    name = f"{size}-{scheme}"
+    aside(seed)
+    visitor = visit(viewport=SIZES[size], color_scheme=scheme)
+    options: dict[str, Any] = {
+        "agent": "desk", "title": "Support", "welcome": "Hello! How can we help you today?",
+        "ask": ["Where is order A-1001?", "I would like a refund", "Please call me back"],
+    }  # fmt: skip
+    page = visitor.open(**options)
+    page.get_by_text("How can we help").wait_for()
+    visitor.picture(f"welcome-{name}")
+    clean(page)
+    page.get_by_role("button", name="Where is order").click()
+    answers(page).nth(1).wait_for()
+    say(page, "I want a refund of 12 euros for order A-1002")
+    page.locator(".card").wait_for()
+    visitor.picture(f"approval-{name}")
+    clean(page)
+
+
+def test_axe_finds_nothing_in_an_answer_and_one_s_own_approval(
+    visit: Callable[..., Visitor], look: tuple[str, str]
+) -> None:
+    size, scheme = look
+    name = f"{size}-{scheme}"
+    visitor = visit(viewport=SIZES[size], color_scheme=scheme)
+    page = visitor.open(title="Puppet", welcome="Say something.")
+    call = {"tool_call": {"name": "look", "arguments": {"n": 7}}}
+    pay = {"tool_call": {"name": "pay", "arguments": {"amount": 40, "card": "4111"}}}
+    aside(visitor.handle().send_sync, wish([{"text": "One moment, I look that up."}, call], TOLD))
+    answers(page).get_by_text("Your order").wait_for()
+    page.locator("summary").first.click()
+    visitor.picture(f"answer-{name}")
+    clean(page)
+    aside(visitor.handle().send_sync, wish([{"text": "I can pay that for you."}, pay], "Paid."))
+    page.get_by_role("button", name="Approve").wait_for()
+    visitor.picture(f"own-approval-{name}")
+    clean(page)
