@@ -11,7 +11,7 @@ class CriogenThreadsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from criogen_threads import checks, notices, signals  # noqa: F401 (they register themselves)
+        from criogen_threads import checks, notices, signals, signing_in  # noqa: F401 (they register themselves)
         from criogen_threads.streaming import hub  # noqa: F401 (it hears the runs of this process)
 
         autodiscover_modules("agents")

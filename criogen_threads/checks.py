@@ -31,9 +31,12 @@ from criogen_threads.conf import KEYS, Settings, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SECONDS = ["LEASE_SECONDS", "HEARTBEAT_SECONDS", "MODEL_TIMEOUT", "SOCKET_SECONDS", "RECHECK_SECONDS"]
+SECONDS = [
+    "LEASE_SECONDS", "HEARTBEAT_SECONDS", "MODEL_TIMEOUT", "SOCKET_SECONDS", "RECHECK_SECONDS", "VISITOR_SECONDS",
+]  # fmt: skip
 COUNTS = [
     "MAX_RUNS", "MAX_RUNS_PER_USER", "DATABASE_THREADS", "TOOL_THREADS", "MAX_MESSAGE_BYTES", "MAX_RESULT_BYTES",
+    "VISITOR_THREADS", "VISITOR_RUNS",
 ]  # fmt: skip
 POSITIVE = frozenset([*SECONDS, "TICKET_SECONDS", *COUNTS])
 """Numbers that must not be 0; no number may be negative."""

@@ -59,6 +59,34 @@ class Settings:
         return None if limit is None else int(limit)
 
     @property
+    def VISITOR_AGENTS(self) -> list[str]:
+        """Names of the agents that people who have not signed in may talk to. Default: none, and so no visitors."""
+        return list(self._get("VISITOR_AGENTS", []))
+
+    @property
+    def VISITOR_THREADS(self) -> int:
+        """Conversations that visitors from one address may begin in VISITOR_SECONDS; one more is
+        ``too_many_threads``. Default 10."""
+        return int(self._get("VISITOR_THREADS", 10))
+
+    @property
+    def VISITOR_SECONDS(self) -> float:
+        """Seconds that a conversation which a visitor began counts. Default 3,600, an hour."""
+        return float(self._get("VISITOR_SECONDS", 3600))
+
+    @property
+    def VISITOR_RUNS(self) -> int:
+        """Live and queued runs that visitors from one address may have at once; one more is ``too_many_runs``.
+        Default 3."""
+        return int(self._get("VISITOR_RUNS", 3))
+
+    @property
+    def TRUSTED_PROXIES(self) -> int:
+        """Proxies of the site's own in front of it that each add to X-Forwarded-For. Default 0: the header is not
+        read, and an address is that of the connection."""
+        return int(self._get("TRUSTED_PROXIES", 0))
+
+    @property
     def TICKET_SECONDS(self) -> float:
         """Seconds that a ticket for a new thread is good for. Default 86,400, a day."""
         return float(self._get("TICKET_SECONDS", 86_400))

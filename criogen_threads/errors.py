@@ -140,6 +140,11 @@ class TooManyRunsError(CriogenError):
     text = _("This user has as many live and waiting runs as MAX_RUNS_PER_USER allows.")
 
 
+class TooManyThreadsError(CriogenError):
+    code = "too_many_threads"
+    text = _("Too many conversations were begun from this address. Try again later.")
+
+
 class TicketInvalidError(CriogenError):
     code = "ticket_invalid"
     text = _("The ticket is forged, too old, or another user's.")

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
 from criogen_threads.conf import settings
+from criogen_threads.visitors import AnonymousVisitor, is_somebody
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 class Policy:
     """The default: people have their own threads, staff what their permissions say, and who asked never
-    answers a "staff" approval."""
+    answers a "staff" approval. A user may be a visitor (``visitors.AnonymousVisitor``), who has no primary key."""
 
     def see(self, user: Any, thread: Thread) -> bool:
         """Read the conversation."""
@@ -36,7 +37,7 @@ class Policy:
 
     def create(self, user: Any, key: str) -> bool:  # noqa: ARG002
         """Begin a conversation under this key, which the site's code, a ticket or the server chose."""
-        return _is_active(user)
+        return is_somebody(user)
 
     def choose_key(self, user: Any, key: str) -> bool:  # noqa: ARG002
         """Begin a conversation under a key of one's own choice, from outside and without a ticket.
@@ -45,16 +46,18 @@ class Policy:
         """
         return False
 
-    def use(self, user: Any, agent: str) -> bool:  # noqa: ARG002
+    def use(self, user: Any, agent: str) -> bool:
         """Talk to this agent."""
-        return _is_active(user)
+        return agent in settings.VISITOR_AGENTS if isinstance(user, AnonymousVisitor) else _is_active(user)
 
     def send(self, user: Any, thread: Thread) -> bool:
         """Say something, or continue a run."""
+        if isinstance(user, AnonymousVisitor) and not self.use(user, thread.agent):
+            return False
         return self.owns(user, thread)
 
     def sendable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return threads.filter(owner=user) if _is_active(user) else threads.none()
+        return threads.filter(self._own(user))
 
     def retry(self, user: Any, thread: Thread) -> bool:
         """Continue its failed or interrupted run, saying nothing new."""
@@ -68,10 +71,10 @@ class Policy:
 
     def decidable(self, user: Any, calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
         """The approvals that this user may answer; whoever asked further up a chain is left to ``decide``."""
-        mine = Q(approver="owner", thread__owner=user)
+        mine = Q(approver="owner") & self._own(user, "thread__")
         if self._staff(user, "decide_toolcall"):
             mine |= ~Q(approver="owner") & ~Q(thread__owner=user) & ~Q(run__actor=user)
-        return calls.filter(mine) if _is_active(user) else calls.none()
+        return calls.filter(mine)
 
     def rewind(self, user: Any, thread: Thread) -> bool:
         return self.owns(user, thread) or self._staff(user, "rewind_thread")
@@ -98,6 +101,8 @@ class Policy:
     # What the answers are made of --------------------------------------------------------------------------------
 
     def owns(self, user: Any, thread: Thread) -> bool:
+        if isinstance(user, AnonymousVisitor):
+            return thread.owner_id is None and bool(user.visitor) and thread.visitor == user.visitor
         return _is_active(user) and thread.owner_id == user.pk
 
     def asked_by(self, thread: Thread, run: Run | None) -> set[Any]:
@@ -112,7 +117,13 @@ class Policy:
     def _own_or_all(self, user: Any, threads: QuerySet[Thread], permission: str) -> QuerySet[Thread]:
         if self._staff(user, permission):
             return threads
-        return threads.filter(owner=user) if _is_active(user) else threads.none()
+        return threads.filter(self._own(user))
+
+    def _own(self, user: Any, thread: str = "") -> Q:
+        """``owns`` for querysets; ``thread`` is the way there from other rows."""
+        if isinstance(user, AnonymousVisitor) and user.visitor:
+            return Q(**{f"{thread}owner": None, f"{thread}visitor": user.visitor})
+        return Q(**{f"{thread}owner": user}) if _is_active(user) else Q(pk__in=())
 
     def _staff(self, user: Any, permission: str) -> bool:
         return _is_active(user) and user.is_staff and user.has_perm(f"criogen_threads.{permission}")

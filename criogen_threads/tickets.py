@@ -1,6 +1,6 @@
 """Tickets: the site's word that this visitor may begin a conversation under this key.
 
-A page of the site signs one (key, agent, and the user or the session that it is for), and the client shows it when
+A page of the site signs one (key, agent, and the user or the visitor that it is for), and the client shows it when
 it creates the thread. Without a ticket the server chooses the key, so that nobody can sit down on "user-42" first.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core import signing
 
-from criogen_threads import inputs
+from criogen_threads import inputs, visitors
 from criogen_threads.conf import settings
 from criogen_threads.errors import TicketInvalidError
 
@@ -59,10 +59,13 @@ def read(request: HttpRequest, ticket: Any) -> Ticket:
 
 
 def _bearer(request: HttpRequest, *, make: bool = False) -> list[str]:
-    """Whom a ticket is for: a user's primary key as text, or a session's key, made where there is none yet."""
-    user = request.user
+    """Whom a ticket is for: a user's primary key as text, a visitor's digest, or, where a site has no visitors, a
+    session's key; made where there is none yet."""
+    user = visitors.actor(request, make=make)
     if user.is_authenticated:
         return ["user", str(user.pk)]
+    if isinstance(user, visitors.AnonymousVisitor):
+        return ["visitor", user.visitor]
     if make and not request.session.session_key:
         request.session.create()
     return ["session", request.session.session_key or ""]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import transaction
 from django.utils.decorators import method_decorator
 from rest_framework import renderers, viewsets
+from rest_framework.authentication import SessionAuthentication
 
-from criogen_threads import errors, inputs, redaction
+from criogen_threads import errors, inputs, redaction, visitors
 from criogen_threads.agents import Agent, get_agent
 from criogen_threads.api import openapi, problems, waiting
 from criogen_threads.api.permissions import IsSomebody
@@ -47,9 +48,10 @@ class JSONRenderer(renderers.JSONRenderer):
 
 @method_decorator(transaction.non_atomic_requests, name="dispatch")
 class View(viewsets.ViewSet):
-    """JSON in and out, for users who are logged in. No transaction around a request: each write is its own.
+    """JSON in and out, for users who are logged in, and for visitors where the site has them.
 
-    Authentication and throttles are those of the site's ``REST_FRAMEWORK``.
+    There is no transaction around a request: each write is its own. Authentication and throttles are those of
+    the site's ``REST_FRAMEWORK``.
     """
 
     parser_classes = [StrictJSONParser]
@@ -57,11 +59,23 @@ class View(viewsets.ViewSet):
     content_negotiation_class = OnlyJSON
     permission_classes = [IsSomebody]
     schema = openapi.default_schema()
+    visitors_begin: frozenset[str] = frozenset()
+    """Actions in which somebody who is new here becomes a visitor."""
+
     request: Request
 
     def get_exception_handler(self) -> Callable[..., Any]:
         """The package's own, whatever the site's is."""
         return problems.handle
+
+    def perform_authentication(self, request: Request) -> None:
+        """Find a visitor where nobody is logged in. Of them the framework asks no CSRF token; this does."""
+        super().perform_authentication(request)
+        if not visitors.is_somebody(request.user):
+            found = visitors.actor(request, make=self.action in self.visitors_begin)
+            if visitors.is_somebody(found):
+                SessionAuthentication().enforce_csrf(request)
+                request.user = found
 
     def thread(self, key: str) -> Thread:
         """A thread that this user may see.

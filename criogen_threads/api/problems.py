@@ -40,6 +40,7 @@ STATUS = {
     "invalid_option": 400,
     "message_too_large": 413,
     "too_many_runs": 429,
+    "too_many_threads": 429,
     "shutting_down": 503,
     "database_unavailable": 503,
     "asgi_required": 501,
@@ -47,6 +48,7 @@ STATUS = {
 """The HTTP status of each code that a request can meet; 500 for any other."""
 
 RETRY_AFTER = {"thread_busy": 1, "thread_suspended": 5, "thread_interrupted": 5, "too_many_runs": 5,
+               "too_many_threads": 60,
                "shutting_down": 1, "database_unavailable": 5}  # fmt: skip
 """Seconds after which it may be worth asking again."""
 

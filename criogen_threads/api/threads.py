@@ -19,6 +19,7 @@ from criogen_threads.api.openapi import describe
 from criogen_threads.api.pagination import limit_of, page, walk
 from criogen_threads.conf import settings
 from criogen_threads.engine.journal import posts
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.ids import new_id
 from criogen_threads.models import Thread
 from criogen_threads.policy import get_policy
@@ -32,6 +33,8 @@ STATUSES = [*Thread.Status.values, showing.INTERRUPTED]
 
 class Threads(View):
     """``threads/``"""
+
+    visitors_begin = frozenset({"create"})
 
     @describe(
         {200: shapes.ThreadPage},
@@ -54,7 +57,7 @@ class Threads(View):
         given = serializers.validated(serializers.NewThread, request.data)
         key, agent = new_thread(request, given.get("key"), given.get("agent"), given.get("ticket"))
         columns: dict[str, Any] = {name: given[name] for name in ("title", "metadata") if name in given}
-        made = posts.create(key, agent, request.user.pk, columns)
+        made = posts.create(key, agent, Asker.of(request.user), columns)
         return Response(self._view(self.thread(key)), status=201 if made else 200)
 
     @describe({200: shapes.ThreadShape}, name="threads_retrieve")

@@ -12,6 +12,7 @@ from criogen_threads.conf import settings
 from criogen_threads.engine import dispatch
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.journal import lines, posts, takes, turns
+from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
@@ -173,9 +174,9 @@ def start_queued(run_id: UUID, checkpoint_id: UUID) -> Lease | None:
     return takes.start_queued(run_id, checkpoint_id, leases.current().ensure())
 
 
-def retry(key: str, run_id: UUID, actor_id: Any) -> Lease | None:
+def retry(key: str, run_id: UUID, asker: Asker = SITE) -> Lease | None:
     """Take a thread to continue its run; see ``takes.retry``."""
-    return takes.retry(key, leases.current().ensure(), run_id=run_id, actor_id=actor_id)
+    return takes.retry(key, leases.current().ensure(), run_id=run_id, asker=asker)
 
 
 def resume(key: str, run_id: UUID | None = None) -> Lease | None:

@@ -9,12 +9,14 @@ from criogen_threads import errors
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import admission, reads, stopping  # noqa: F401 (stopping hangs itself on atexit)
 from criogen_threads.engine.journal import lines, saves
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner
 from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.replies import Reply, make_reply
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run
+from criogen_threads.visitors import AnonymousVisitor
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -43,8 +45,7 @@ async def continue_run(
     conduct: Conduct, key: str, agent: Agent, actor: Any = None, listener: Listener | None = None
 ) -> Reply:
     """Take a thread to continue its run, waiting while somebody holds it."""
-    actor_id = actor.pk if actor is not None else None
-    lease = await conduct.once_free(admission.retry, key, new_id(), actor_id, on_busy="wait", key=key)
+    lease = await conduct.once_free(admission.retry, key, new_id(), Asker.of(actor), on_busy="wait", key=key)
     return await run(conduct, lease, agent, actor, listener)
 
 
@@ -81,6 +82,8 @@ async def run(
 async def _actor(lease: Lease, given: Any) -> Any:
     """Whose turn it is: the one who asked for the run, whoever continues it."""
     asked = lease.run.actor_id
+    if lease.run.visitor:
+        return AnonymousVisitor(lease.run.visitor, lease.run.address)
     if asked is None or (given is not None and given.pk == asked):
         return given if asked is not None else None
     return await in_database(lambda: lease.run.actor)

@@ -13,7 +13,7 @@ from criogen_threads.engine import admission, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.dispatch.executing import execute, execute_due
-from criogen_threads.engine.journal import leftovers, posts, rewinds, workers
+from criogen_threads.engine.journal import leftovers, posts, rewinds, visiting, workers
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
@@ -49,6 +49,7 @@ async def recover() -> Recovered:
     found.answered = await _each(leftovers.due, execute_due)
     found.queued = await _each(lambda: leftovers.forsaken(leases.current().id), execute)
     await in_database(workers.forget_dead)
+    await in_database(visiting.forget_old)
     return found
 
 
@@ -69,7 +70,7 @@ async def _retry(key: str) -> None:
     """Continue a run whose process died."""
     conduct = Conduct()
     try:
-        lease = await in_database(admission.retry, key, new_id(), None)
+        lease = await in_database(admission.retry, key, new_id())
         if lease is not None:
             await driving.run(conduct, lease)
     except errors.CriogenError as error:

@@ -53,6 +53,8 @@ class Run(models.Model):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False,
         verbose_name=_("actor"),
     )  # fmt: skip
+    visitor = models.CharField(_("visitor"), max_length=64, default="", db_default="", blank=True, editable=False)
+    address = models.CharField(_("address"), max_length=64, default="", db_default="", blank=True, editable=False)
     input = JSONTextField(_("input"), null=True)
     state = JSONTextField(_("state"), null=True)
     locale = models.CharField(_("locale"), max_length=35, default="", blank=True)

@@ -54,6 +54,7 @@ class Thread(models.Model):
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
         verbose_name=_("owner"),
     )  # fmt: skip
+    visitor = models.CharField(_("visitor"), max_length=64, default="", db_default="", blank=True, editable=False)
     title = JSONTextField(_("title"), default="")
     metadata = JSONTextField(_("metadata"), default=dict)
     status = models.CharField(_("status"), max_length=9, choices=Status, default=Status.IDLE)
@@ -86,6 +87,7 @@ class Thread(models.Model):
         ]
         indexes = [
             models.Index("holder", name="criogen_thread_held", condition=models.Q(holder__isnull=False)),
+            models.Index("visitor", name="criogen_thread_visitor", condition=~models.Q(visitor="")),
         ]
         constraints = [
             models.CheckConstraint(

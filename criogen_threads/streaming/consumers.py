@@ -25,6 +25,7 @@ from criogen_threads.streaming.subscribing import subscribed
 from criogen_threads.streaming.visitor import Visitor
 from criogen_threads.streaming.window import Window
 from criogen_threads.streaming.wires import PROTOCOL
+from criogen_threads.visitors import is_somebody
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -117,8 +118,8 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
     async def _look(self) -> Sight:
         """Who this is now; closes the socket of whoever may not see the thread (any more)."""
         sight = await in_database(self.visitor.look, self.key)
-        if not sight.visible and (sight.thread is not None or not sight.user.is_authenticated):
-            if sight.user.is_authenticated:
+        if not sight.visible and (sight.thread is not None or not is_somebody(sight.user)):
+            if is_somebody(sight.user):
                 await self._refuse(NOT_FOUND, "thread_not_found", "There is no such thread.")
             else:
                 await self._refuse(UNAUTHENTICATED, "not_authenticated", "Log in first.")

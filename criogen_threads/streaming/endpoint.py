@@ -24,6 +24,7 @@ from criogen_threads.streaming.agui_run import Attached
 from criogen_threads.streaming.sse import look, problem, refusal, stream
 from criogen_threads.streaming.visitor import agent_for
 from criogen_threads.threads import ThreadHandle
+from criogen_threads.visitors import is_somebody
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -39,7 +40,7 @@ STATUS = {
     "permission_denied": 403, "thread_not_found": 404, "agent_not_found": 404, "run_not_found": 404,
     "ticket_invalid": 403, "thread_busy": 409, "thread_suspended": 409, "thread_interrupted": 409,
     "resume_invalid": 409, "client_id_conflict": 409, "message_too_large": 413, "too_many_runs": 429,
-    "shutting_down": 503, "database_unavailable": 503,
+    "too_many_threads": 429,     "shutting_down": 503, "database_unavailable": 503,
 }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ async def agui(request: HttpRequest, agent: str) -> HttpResponseBase:
         given = _input(request)
         key = inputs.thread_key(given.thread_id)
         seen = await look(request, key)
-        if not seen.user.is_authenticated or (seen.thread is not None and not seen.visible):
+        if not is_somebody(seen.user) or (seen.thread is not None and not seen.visible):
             return refusal(seen)
         handle = ThreadHandle(key, agent=await _agent(request, seen, given, agent), actor=seen.user)
         attached = await _begin(handle, given, seen)

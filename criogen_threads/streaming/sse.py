@@ -14,7 +14,7 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingH
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-from criogen_threads import errors, inputs
+from criogen_threads import errors, inputs, visitors
 from criogen_threads.conf import settings
 from criogen_threads.engine import telling
 from criogen_threads.engine.pools import in_database
@@ -81,7 +81,8 @@ def stream(pieces: AsyncIterator[str]) -> StreamingHttpResponse:
 
 async def look(request: HttpRequest, key: str) -> Sight:
     """Who asks, and whether they may see the thread."""
-    return await in_database(sight, await request.auser(), key)
+    request.user = await request.auser()
+    return await in_database(lambda: sight(visitors.actor(request), key))
 
 
 def problem(status: int, error: errors.CriogenError) -> HttpResponse:
@@ -98,7 +99,7 @@ class NotAuthenticatedError(errors.CriogenError):
 
 def refusal(seen: Sight) -> HttpResponse:
     """What is not this user's to see does not exist for them."""
-    if seen.user.is_authenticated:
+    if visitors.is_somebody(seen.user):
         return problem(404, errors.ThreadNotFoundError())
     return problem(401, NotAuthenticatedError())
 
@@ -184,8 +185,10 @@ async def still_sees(feed: Feed, request: HttpRequest) -> bool:
 
 def _still_sees(feed: Feed, request: HttpRequest) -> bool:
     user = feed.viewer.user
-    if SESSION_KEY in request.session:
-        user = user_of(type(request.session)(request.session.session_key))
+    if SESSION_KEY in request.session or isinstance(user, visitors.AnonymousVisitor):
+        request.session = type(request.session)(request.session.session_key)
+        request.user = user_of(request.session)
+        user = visitors.actor(request)
     return sight(user, feed.key).visible
 
 

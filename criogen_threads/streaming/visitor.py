@@ -17,7 +17,7 @@ from django.core.exceptions import DisallowedHost, ValidationError
 from django.http import HttpRequest, parse_cookie
 from django.utils.crypto import constant_time_compare
 
-from criogen_threads import errors, tickets
+from criogen_threads import errors, tickets, visitors
 from criogen_threads.agents import get_agent
 from criogen_threads.conf import settings
 from criogen_threads.engine import reads
@@ -48,7 +48,14 @@ class Visitor:
     """The peer of a handshake, known by its session cookie."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
-        headers = {name.decode("latin1"): value.decode("latin1") for name, value in scope.get("headers", ())}
+        headers: dict[str, str] = {}
+        for name, value in scope.get("headers", ()):  # one that came twice counts as one, as Django has it
+            given = headers.get(name.decode("latin1"))
+            headers[name.decode("latin1")] = (
+                value.decode("latin1") if given is None else f"{given},{value.decode('latin1')}"
+            )
+        client = scope.get("client") or ("", 0)
+        self._meta = {"REMOTE_ADDR": client[0], "HTTP_X_FORWARDED_FOR": headers.get("x-forwarded-for", "")}
         self.origin = headers.get("origin")
         self._headers = headers
         self._session_key = parse_cookie(headers.get("cookie", "")).get(django_settings.SESSION_COOKIE_NAME)
@@ -79,11 +86,13 @@ class Visitor:
         return request.get_host()
 
     def request(self) -> HttpRequest:
-        """A request with the session and the user of this moment. Reads the database."""
+        """A request with the session and the user, or visitor, of this moment. Reads the database."""
         request = HttpRequest()
+        request.META = dict(self._meta)
         store = import_module(django_settings.SESSION_ENGINE).SessionStore
         request.session = store(self._session_key)
         request.user = user_of(request.session)
+        request.user = visitors.actor(request)
         return request
 
     def look(self, key: str) -> Sight:
@@ -108,8 +117,8 @@ def agent_for(request: HttpRequest, key: str, ticket: Any, agent: Any) -> Agent:
         granted = tickets.read(request, ticket)
         if granted.key != key:
             raise errors.TicketInvalidError
-        return get_agent(granted.agent)
-    if not policy.choose_key(user, key):
+        agent = granted.agent
+    elif not policy.choose_key(user, key):
         raise errors.ThreadNotFoundError
     found = get_agent(str(agent))
     if not policy.use(user, found.name):

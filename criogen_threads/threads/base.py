@@ -9,6 +9,7 @@ from django.utils.translation import gettext_noop as _
 from criogen_threads import errors, inputs
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import reads
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.rewinds import Rewind
 from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.siblings import BEGINNING
@@ -76,7 +77,7 @@ class Base:
         target = inputs.identifier(checkpoint_id)
         if target is None and checkpoint_id != BEGINNING:
             raise errors.CheckpointNotFoundError
-        return Rewind(target, self.actor_id, None if self.actor is None else self._may_go_back)
+        return Rewind(target, Asker.of(self.actor), None if self.actor is None else self._may_go_back)
 
     def _may_go_back(self, locked: Locked, target: UUID | None) -> None:
         """Refuse to go back behind calls that changed something: the model would make them again."""

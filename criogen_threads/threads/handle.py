@@ -8,6 +8,7 @@ from criogen_threads import inputs
 from criogen_threads.engine import background, driving
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import rewinds
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.turns import Turn
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
@@ -43,7 +44,7 @@ async def run_once(agent: Agent, text: Any, actor: Any = None, state: dict[str, 
         agent.name,
         inputs.message_content(text),
         inputs.state(state or {}),
-        actor_id=None if actor is None else actor.pk,
+        asker=Asker.of(actor),
         ephemeral=True,
     )
     conduct = Conduct()

@@ -11,6 +11,7 @@ from criogen_threads.engine import dispatch, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import reopening, rewinds, turns
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.turns import SentBefore, Turn
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
@@ -187,7 +188,7 @@ class Speaking(Base):
             ResumeInvalidError, ThreadSuspendedError, TooManyRunsError: As ``retry``.
         """
         await self._may_change("retry")
-        run_id = await in_database(_accept_retry, self.id, self.actor_id)
+        run_id = await in_database(_accept_retry, self.id, Asker.of(self.actor))
         await in_database(dispatch.retry, run_id)
         return str(run_id)
 
@@ -208,7 +209,7 @@ class Speaking(Base):
             inputs.message_content(content),
             inputs.state(state),
             inputs.client_id(client_id),
-            self.actor_id,
+            Asker.of(self.actor),
             inputs.locale(locale),
             inputs.on_busy(on_busy),
         )
@@ -227,8 +228,8 @@ def _resend(turn: Turn, wish: Rewind) -> turns.Waiting | SentBefore | None:
     return rewinds.resend(turn, wish, leases.current().ensure())
 
 
-def _accept_retry(key: str, actor_id: Any) -> UUID:
-    return reopening.accept_retry(key, leases.current().ensure(), run_id=new_id(), actor_id=actor_id).id
+def _accept_retry(key: str, asker: Asker) -> UUID:
+    return reopening.accept_retry(key, leases.current().ensure(), run_id=new_id(), asker=asker).id
 
 
 async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncGenerator[dict[str, Any]]:

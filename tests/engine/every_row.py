@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth import get_user_model
 
 from criogen_threads.ids import new_id
-from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Visitor, VisitorAddress, Worker
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -26,6 +26,7 @@ def every_row() -> list[Model]:
             key="one",
             agent="helper",
             owner_id=user.pk,
+            visitor="v" * 64,
             title="T\0",
             metadata=ODD,
             status="running",
@@ -50,6 +51,8 @@ def every_row() -> list[Model]:
             status="failed",
             agent="helper",
             actor_id=user.pk,
+            visitor="v" * 64,
+            address="a" * 64,
             input=[ODD],
             state=ODD,
             locale="de",
@@ -134,5 +137,7 @@ def every_row() -> list[Model]:
             tool_call_id=call,
             created_at=WHEN,
         ),
+        Visitor(digest="v" * 64, user_id=user.pk, created_at=WHEN),
+        VisitorAddress(digest="a" * 64, begun=[1, 2**41], last_at=WHEN),
         Worker(id=new_id(), host="h", pid=1, started_at=WHEN, expires_at=WHEN),
     ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.models import Run
 
 if TYPE_CHECKING:
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def fork_run(
-    pen: Pen, origin: Run, run_id: UUID, *, status: str, step: int, message_id: UUID | None, actor_id: Any
+    pen: Pen, origin: Run, run_id: UUID, *, status: str, step: int, message_id: UUID | None, asker: Asker
 ) -> Run:
     """Begin a run that names the one it goes on from; its limits count from here."""
     locked = pen.locked
+    asked = Asker(origin.actor_id, origin.visitor, origin.address) if asker.is_site else asker
     run = pen.run(
         Run(
             id=run_id,
@@ -25,7 +27,7 @@ def fork_run(
             number=lines.place(pen.session, locked.id)[0],
             status=status,
             agent=origin.agent,
-            actor_id=origin.actor_id if actor_id is None else actor_id,
+            **asked.columns(),
             locale=origin.locale,
             forked_from_id=origin.pk,
             first_step=step,

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 LOCKED_FOR = "15s"
 
 STANDING = (
-    "id", "key", "agent", "owner_id", "status", "state", "ephemeral", "pending", "tokens", "current_run_id", "head_id",
-    "version", "event_seq", "holder", "fence", "cancel_mark", "head__message_id", "head__step", "head__status",
-    "head__state_at_id", "head__run_id", "head__message__position",
+    "id", "key", "agent", "owner_id", "visitor", "status", "state", "ephemeral", "pending", "tokens", "current_run_id",
+    "head_id", "version", "event_seq", "holder", "fence", "cancel_mark", "head__message_id", "head__step",
+    "head__status", "head__state_at_id", "head__run_id", "head__message__position",
 )  # fmt: skip
 
 
@@ -89,6 +89,7 @@ class Locked:
     key: str
     agent: str
     owner_id: Any
+    visitor: str
     status: str
     state: dict[str, Any]
     ephemeral: bool

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors, payload
+from criogen_threads.engine.journal import visiting
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.leaving import expire_approvals, fail_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from criogen_threads.engine.journal.askers import Asker
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
 
@@ -200,7 +202,7 @@ def create_event(
 
 
 @write
-def create(session: Session, key: str, agent: str, owner_id: Any, columns: Mapping[str, Any]) -> bool:
+def create(session: Session, key: str, agent: str, asker: Asker, columns: Mapping[str, Any]) -> bool:
     """Make a thread in which nothing was said yet.
 
     Args:
@@ -211,15 +213,21 @@ def create(session: Session, key: str, agent: str, owner_id: Any, columns: Mappi
 
     Raises:
         ThreadNotFoundError: ``thread_not_found``: another user has it; to this one it does not exist.
+        TooManyThreadsError: ``too_many_threads``: a visitor's address has begun as many as it may.
         InvalidStateError: ``invalid_state``: they cannot be stored.
     """
     _check_columns(columns)
-    thread = Thread(id=new_id(), key=key, agent=agent, owner_id=owner_id, **columns)
+    thread = Thread(
+        id=new_id(), key=key, agent=agent, owner_id=asker.user_id, visitor=asker.visitor, **columns
+    )  # fmt: skip
     session.insert([thread], ignore_conflicts=True)
     locked = lock_key(session, key)
-    if locked is None or locked.owner_id != owner_id:
+    if locked is None or not asker.has(locked):
         raise errors.ThreadNotFoundError
-    return locked.id == thread.pk
+    made = locked.id == thread.pk
+    if made and asker.visitor:
+        visiting.refuse_beginning(session, asker, locked.now)
+    return made
 
 
 def _check_columns(columns: Mapping[str, Any]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from criogen_threads import errors
 from criogen_threads.engine.journal import takes
+from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.pen import lock
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.models import Run, Thread
@@ -22,7 +23,7 @@ ACCEPTED_SECONDS = 30
 
 
 @write
-def accept_retry(session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: Any = None) -> Run:
+def accept_retry(session: Session, key: str, worker: UUID, *, run_id: UUID, asker: Asker = SITE) -> Run:
     """Reopen the run that a retry continues, and leave it to the dispatcher.
 
     From here on it is in progress and held by nobody: should no process take it up, it is an interrupted run.
@@ -40,7 +41,7 @@ def accept_retry(session: Session, key: str, worker: UUID, *, run_id: UUID, acto
     locked = takes.answerable(session, key)
     if locked.held or _was_just_accepted(session, locked):
         raise errors.ThreadBusyError
-    pen, run = takes.reopen(session, locked, run_id, actor_id)
+    pen, run = takes.reopen(session, locked, run_id, asker)
     pen.thread(status=Thread.Status.RUNNING, holder=None, cancel_mark=None, current_run=run.id)
     pen.update(Run, run.id, waiter=worker, wait_until=locked.now + timedelta(seconds=ACCEPTED_SECONDS))
     pen.write()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
 from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.calls import Planned, add_calls
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import leave_run
@@ -35,7 +36,7 @@ class Rewind:
     """
 
     target_id: UUID | None
-    actor_id: Any = None
+    asker: Asker = SITE
     allowed: Callable[[Locked, UUID | None], None] | None = None
     checkpoint_id: UUID = field(default_factory=new_id)
     run_id: UUID = field(default_factory=new_id)
@@ -94,7 +95,7 @@ def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None
     origin = str(wish.target_id) if target else None
     pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": origin, "to": str(head.pk)})
     if target is not None and target.status == Checkpoint.Status.SUSPENDED:
-        _wait_again(pen, target, wish.run_id, wish.actor_id)
+        _wait_again(pen, target, wish.run_id, wish.asker)
     pen.tell(thread_rewound, checkpoint_id=wish.target_id, head=head.pk)
     pen.write()
     return head
@@ -133,14 +134,14 @@ def _fork(pen: Pen, target: Checkpoint | None, checkpoint_id: UUID) -> Checkpoin
     return head
 
 
-def _wait_again(pen: Pen, target: Checkpoint, run_id: UUID, actor_id: Any) -> None:
+def _wait_again(pen: Pen, target: Checkpoint, run_id: UUID, asker: Asker) -> None:
     """The target waited for people: a new run waits for them again, and older answers do not count."""
     origin = pen.session.find(Run, target.run_id)
     if origin is None:
         return
     run = fork_run(
         pen, origin, run_id, status=Run.Status.REQUIRES_ACTION, step=target.step, message_id=target.message_id,
-        actor_id=actor_id,
+        asker=asker,
     )  # fmt: skip
     pen.thread(status=Thread.Status.SUSPENDED, current_run=run.id)
     pen.locked.pending = 0

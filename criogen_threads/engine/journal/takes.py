@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors
 from criogen_threads.engine.journal import limits, lines
+from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import expire_approvals, has_expired, leave_open_calls, leave_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
@@ -123,7 +124,7 @@ def _opened(session: Session, locked: Locked, run: Run) -> Pen:
 
 
 @write
-def retry(session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: Any = None) -> Lease | None:
+def retry(session: Session, key: str, worker: UUID, *, run_id: UUID, asker: Asker = SITE) -> Lease | None:
     """Take a thread to continue its failed, interrupted or fully answered run; None while somebody holds it.
 
     Args:
@@ -137,7 +138,7 @@ def retry(session: Session, key: str, worker: UUID, *, run_id: UUID, actor_id: A
     locked = answerable(session, key)
     if locked.held:
         return None
-    pen, run = reopen(session, locked, run_id, actor_id)
+    pen, run = reopen(session, locked, run_id, asker)
     return take(pen, run, worker, locked.state, locked.step or 0)
 
 
@@ -170,7 +171,7 @@ def answerable(session: Session, key: str) -> Locked:
     return locked
 
 
-def reopen(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tuple[Pen, Run]:
+def reopen(session: Session, locked: Locked, run_id: UUID, asker: Asker) -> tuple[Pen, Run]:
     """What ``retry`` continues, in progress again: the current run, or at a fork a new one.
 
     Raises:
@@ -178,9 +179,9 @@ def reopen(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tup
     """
     if locked.status == Thread.Status.SUSPENDED and locked.pending:
         raise errors.ThreadSuspendedError
-    limits.refuse_too_many(session, actor_id)
+    limits.refuse_too_many(session, asker)
     if locked.current_run_id is None:
-        return _fork(session, locked, run_id, actor_id)
+        return _fork(session, locked, run_id, asker)
     run = session.find(Run, locked.current_run_id)
     if run is None or run.status == Run.Status.COMPLETED:
         raise errors.ResumeInvalidError(_("the last run is complete"))
@@ -201,7 +202,7 @@ def continued(session: Session, locked: Locked, run: Run) -> Pen:
     return pen
 
 
-def _fork(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tuple[Pen, Run]:
+def _fork(session: Session, locked: Locked, run_id: UUID, asker: Asker) -> tuple[Pen, Run]:
     """Go on from a rewound checkpoint in the middle of a run: a new run, which names the old one."""
     origin = session.find(Run, locked.head_run_id)
     if origin is None or locked.head_status == Checkpoint.Status.COMPLETED:
@@ -214,6 +215,6 @@ def _fork(session: Session, locked: Locked, run_id: UUID, actor_id: Any) -> tupl
         status=Run.Status.IN_PROGRESS,
         step=locked.step or 0,
         message_id=locked.message_id,
-        actor_id=actor_id,
+        asker=asker,
     )
     return pen, run

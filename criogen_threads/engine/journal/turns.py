@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
-from criogen_threads.engine.journal import limits, lines, takes
+from criogen_threads.engine.journal import limits, lines, takes, visiting
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -28,7 +29,7 @@ class Turn:
     content: list[dict[str, Any]]
     state: dict[str, Any] = field(default_factory=dict)
     client_id: str | None = None
-    actor_id: Any = None
+    asker: Asker = field(default_factory=Asker)
     locale: str = ""
     on_busy: str = "wait"
     ephemeral: bool = False
@@ -107,12 +108,16 @@ def put_in_line(session: Session, locked: Locked, turn: Turn, worker: UUID) -> W
 
 def _open(session: Session, turn: Turn) -> Locked:
     """The thread, locked; made here if this is its first turn."""
-    locked = lock_key(session, turn.key)
+    locked, asker = lock_key(session, turn.key), turn.asker
     while locked is None:
-        thread = Thread(key=turn.key, agent=turn.agent, owner_id=turn.actor_id, ephemeral=turn.ephemeral)
+        thread = Thread(
+            key=turn.key, agent=turn.agent, owner_id=asker.user_id, visitor=asker.visitor, ephemeral=turn.ephemeral
+        )
         session.insert([thread], ignore_conflicts=True)
         locked = lock_key(session, turn.key)
-    if turn.creates and locked.owner_id != turn.actor_id:
+        if asker.visitor and locked is not None and locked.id == thread.pk:
+            visiting.refuse_beginning(session, asker, locked.now)
+    if turn.creates and not asker.has(locked):
         raise errors.ThreadNotFoundError  # another user was faster: to this one it does not exist
     return locked
 
@@ -139,7 +144,7 @@ def _admit(session: Session, turn: Turn, locked: Locked) -> tuple[int, UUID | No
         takes.refuse_unfinished(session, locked)
     if turn.on_busy == "reject" and (locked.held or locked.due or first is not None):
         raise errors.ThreadBusyError
-    limits.refuse_too_many(session, turn.actor_id)
+    limits.refuse_too_many(session, turn.asker)
     return number, first
 
 
@@ -149,7 +154,7 @@ def _run(turn: Turn, locked: Locked, number: int, **values: Any) -> Run:
         thread_id=locked.id,
         number=number,
         agent=turn.agent,
-        actor_id=turn.actor_id,
+        **turn.asker.columns(),
         input=turn.content,
         state=turn.state or None,
         locale=turn.locale,
