@@ -143,7 +143,7 @@ def texts() -> dict[str, str]:
         "ended": _("Your session has ended."),
         "sign_in": _("Sign in again"),
         "refused": _("This page may not open the conversation."),
-        "suspended": _("Answer the approval first, or wait for it."),
+        "suspended": _("Waiting for an approval…"),
         "error_offline": _("The server cannot be reached. Your message is kept; try again."),
         "error_thread_busy": _("Another answer is under way. Try again in a moment."),
         "error_thread_suspended": _("The conversation waits for an approval."),

@@ -1,6 +1,29 @@
-"""The agents of the site whose pages have the chat: one that does what it is told, beside the support desk."""
+"""The agents of the site whose pages have the chat, beside the support desk."""
 
-from criogen_threads.agents import register
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from criogen_threads.agents import Agent, register
+from criogen_threads.backends.scripted import ScriptedModel
 from tests.streaming.puppet import puppet
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def told(characters: int) -> str:
+    """A text of this length in paragraphs."""
+    line = "A line that is as long as lines are in the answers of those who have much to say. "
+    return ("\n\n".join([line * 6] * (characters // (6 * len(line)) + 1)))[:characters]
+
+
+def tell(messages: Sequence[Any], tools: Sequence[Any]) -> str:
+    """As much as the last message asks for."""
+    number = re.search(r"\d+", messages[-1]["content"][0]["text"])
+    return told(int(number[0]) if number else 100)
+
+
 register(puppet())
+register(Agent("teller", description="Story teller", model=ScriptedModel(tell, chunk=400, delay=0.002)))

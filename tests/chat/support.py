@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -107,3 +108,27 @@ def answers(page: Any) -> Any:
 
 def questions(page: Any) -> Any:
     return page.locator(".message.user:not([hidden])")
+
+
+def conversation(page: Any) -> list[tuple[str, str]]:
+    """What the page shows: who, and the text."""
+    script = """() => [...document.querySelector("criogen-chat").shadowRoot.querySelectorAll(".message:not([hidden])")]
+        .map((each) => [each.matches(".user") ? "user" : "assistant", each.querySelector(".body").textContent.trim()])
+    """
+    return [(role, text) for role, text in page.evaluate(script)]
+
+
+def said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The same of the stored messages."""
+    texts = [(each["role"], "".join(block.get("text", "") for block in each["content"])) for each in messages]
+    return [(role, text.strip()) for role, text in texts if role != "tool"]
+
+
+def eventually(look: Callable[[], Any]) -> None:
+    """Wait until it is so."""
+    pause = threading.Event()
+    for _ in range(600):
+        if look():
+            return
+        pause.wait(0.025)
+    raise AssertionError("it never was so")

@@ -123,7 +123,22 @@ export class CriogenChat extends HTMLElement {
     if (editing) this.#edit(null);
     this.list.mark.remove();
     this.list.toBottom();
-    this.#try(() => (editing ? this.chat.edit(editing, text) : this.chat.submit(text, { clientId: newId() })));
+    this.#try(() => (editing ? this.chat.edit(editing, text) : this.#submit(text)));
+  }
+
+  /** Whose session is over finds the text again after signing in. */
+  async #submit(text) {
+    const clientId = newId();
+    try {
+      await this.chat.submit(text, { clientId });
+    } catch (error) {
+      const { transcript } = this.chat;
+      if (error.code === "not_authenticated") {
+        transcript.dropLocal(transcript.local.find((each) => each.id === clientId));
+        this.composer.text = text;
+      }
+      throw error;
+    }
   }
 
   #edit(entry) {
@@ -137,6 +152,7 @@ export class CriogenChat extends HTMLElement {
       await work();
     } catch (error) {
       if (!(error instanceof ChatError)) throw error;
+      if (error.code === "not_authenticated") return; // the status line says it
       const behind = error.code === "permission_denied" && error.details.tools;
       this.alert.textContent = this.texts[behind ? "error_behind" : `error_${error.code}`] ?? error.message;
     }

@@ -258,7 +258,7 @@ export class Chat extends EventTarget {
       if (this.joined) this.transcript.apply(frame);
     } else if (frame.type === "subscribed") {
       this.joined = true;
-      this.transcript.joined(frame);
+      this.#join(frame);
     } else if (frame.type === "thread") {
       this.transcript.epoch = frame.epoch;
     } else if (frame.type === "resync") {
@@ -268,11 +268,26 @@ export class Chat extends EventTarget {
     }
   }
 
+  /** Take over where the thread stands; of an answer that was stopped, what it had said. */
+  #join(standing) {
+    this.transcript.joined(standing);
+    const { failure, tail } = this.transcript;
+    if (!failure || !tail?.note || tail.note.recalled) return;
+    tail.note.recalled = true;
+    this.#recall(failure.run).catch(() => {});
+  }
+
+  async #recall(run) {
+    const { results } = await this.api.get(`${this.thread}events/`, { type: "error", run, limit: 200 });
+    const partial = results.at(-1)?.details.partial;
+    if (partial && this.transcript.failure?.run === run) this.transcript.partial(run, partial);
+  }
+
   #connected(state, code) {
     if (state === "blocked") this.poller.start();
     else if (state !== "lost") this.poller.stop();
     if (state === "refused") this.#noted(new ChatError(code, ""));
-    else this.#become(this.poller.running ? "polling" : state);
+    else if (!this.poller.running) this.#become(state);
   }
 
   #become(connection) {
@@ -305,12 +320,17 @@ export class Chat extends EventTarget {
     }
   }
 
+  /** Whether the poller reached the server. */
+  reached(server) {
+    this.#become(server ? "polling" : "lost");
+  }
+
   /** What the poller found; null where there is no conversation (yet). */
   polled(page) {
     if (page?.resync) return void this.refresh().catch(() => {});
     if (page) {
       for (const frame of page.results) this.transcript.apply(frame);
-      this.transcript.joined(page);
+      this.#join(page);
     } else if (this.transcript.epoch) {
       this.transcript.forget();
       this.#tell("structure");

@@ -86,6 +86,7 @@ export class Composer {
     const text = this.text;
     if (!text.trim() || this.waits) return;
     this.text = "";
+    this.input.focus(); // the button that had the focus may be disabled now
     this.does.send(text);
   }
 }

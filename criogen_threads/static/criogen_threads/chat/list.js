@@ -49,7 +49,7 @@ export class List {
 
   /** Bring the entries up to date that something around them changes: buttons, cards, what is under way. */
   update() {
-    const { shown, state, pending } = this.chat.transcript;
+    const { shown, local, state, pending } = this.chat.transcript;
     const visible = shown.filter((each) => each.visible);
     const last = visible.at(-1);
     const rests = state === "idle" || state === "failed" || state === "interrupted";
@@ -61,7 +61,8 @@ export class List {
       const same = view.entry === entry && view.latest === latest && view.ends === ends;
       if (!same || waits || view.node.hidden) view.refresh(entry, pending, { latest, ends });
     });
-    this.working.hidden = state !== "running" || Boolean(last?.live && last.text);
+    const busy = state === "running" || local.some((each) => each.sending === "sending");
+    this.working.hidden = !busy || Boolean(last?.live && last.text);
     this.stick();
   }
 

@@ -39,9 +39,11 @@ export class Poller {
       const page = await this.#page();
       if (!this.running || mine !== this.looking) return;
       this.next = page?.next ?? null;
+      this.chat.reached(true);
       this.chat.polled(page);
       this.pause = PAUSE;
     } catch {
+      if (this.running) this.chat.reached(false);
       this.pause = Math.min(LONGEST, this.pause * 2);
     }
     if (!this.running || mine !== this.looking) return;
