@@ -11,7 +11,7 @@ from django.templatetags.static import static
 from django.urls import get_script_prefix, reverse
 from django.utils.translation import gettext as _
 
-from criogen_threads import tickets
+from criogen_threads import tickets, visitors
 from criogen_threads.agents import all_agents, get_agent
 from criogen_threads.policy import get_policy
 
@@ -69,8 +69,8 @@ def configuration(
 
 def _names(request: HttpRequest, own: str) -> dict[str, str]:
     """How the agents that this visitor may talk to are called."""
-    policy = get_policy()
-    known = [agent for agent in all_agents() if agent.name == own or policy.use(request.user, agent.name)]
+    policy, visitor = get_policy(), visitors.actor(request)
+    known = [agent for agent in all_agents() if agent.name == own or policy.use(visitor, agent.name)]
     return {agent.name: agent.description or agent.name for agent in known}
 
 

@@ -53,7 +53,7 @@ def committed(chromium: Any, django_db_blocker: DjangoDbBlocker, keeps_rows: Non
 
 @pytest.fixture(scope="module")
 def site(committed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with web(tmp_path_factory.mktemp("chat"), project="tests.chat") as [process]:
+    with web(tmp_path_factory.mktemp("chat"), project="tests.chat", VISITOR_AGENTS=["puppet"]) as [process]:
         yield process
 
 

@@ -50,14 +50,18 @@ def person(**values: Any) -> Any:
 class Visitor:
     """One person at one browser. What the page complains of (CSP, script errors) fails the test."""
 
-    def __init__(self, browser: Any, site: Web, user: Any = None, *, tolerated: str = "", **context: Any) -> None:
+    def __init__(
+        self, browser: Any, site: Web, user: Any = None, *, tolerated: str = "", signed_in: bool = True, **context: Any
+    ) -> None:
         self.site = site
         self.user = user or person()
         self.key = f"chat-{next(_numbers)}"
         self.context = browser.new_context(**{"viewport": {"width": 900, "height": 800}, **context})
-        self.session = aside(log_in, self.user)
         self.address = site.url("", "http")
-        self.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}])
+        self.session = aside(log_in, self.user) if signed_in else ""
+        if self.session:
+            cookie = {"name": settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}
+            self.context.add_cookies([cookie])
         self.complaints: list[str] = []
         self.tolerated = tolerated
         self.page = self.tab()

@@ -86,7 +86,7 @@ def test_f07_a_message_that_did_not_get_through_is_sent_once(visit: Callable[...
     ]  # fmt: skip
 
 
-def test_several_tabs_are_in_step_and_stop_in_one_stops_in_all(visit: Callable[..., Visitor]) -> None:
+def test_f18_f46_several_tabs_are_in_step_and_stop_in_one_stops_in_all(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     one = visitor.open()
     two = visitor.open(visitor.tab())

@@ -173,6 +173,23 @@ def test_f50_a_session_that_is_over_is_told_and_the_text_is_kept(visit: Callable
     answers(page).get_by_text("You said: two").wait_for()
 
 
+def test_c8_somebody_who_has_not_signed_in_has_a_conversation_and_keeps_it_at_sign_in(
+    visit: Callable[..., Visitor],
+) -> None:
+    visitor = visit(signed_in=False)
+    page = visitor.open()
+    say(page, "Hello")
+    answers(page).get_by_text("You said: Hello").wait_for()
+    visitor.open()
+    answers(page).get_by_text("You said: Hello").wait_for()
+    page.goto(f"{visitor.address}/login/?next=/chat/{visitor.key}/")
+    page.get_by_label("Username").fill(visitor.user.username)
+    page.get_by_label("Password").fill("secret")
+    page.get_by_role("button", name="Sign in").click()
+    answers(page).get_by_text("You said: Hello").wait_for()
+    assert aside(Thread.objects.get, key=visitor.key).owner_id == visitor.user.pk
+
+
 def test_with_the_keyboard_alone(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     page = visitor.open(ask=["Hello"])

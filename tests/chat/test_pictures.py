@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,7 +39,12 @@ print("on its way")
 """
 
 
-@pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")], ids="-".join)
+LOOKS = [("wide", "light"), ("narrow", "dark")]
+if "CHAT_SCREENSHOTS" in os.environ:
+    LOOKS = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
+
+
+@pytest.fixture(params=LOOKS, ids="-".join)
 def look(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ export class CallRow {
     this.inputs = h("div", {}, h("h4", {}, texts.arguments), this.input);
     this.outputs = h("div", {}, h("h4", {}, texts.result), this.output);
     this.hidden = h("p", { class: "quiet" }, texts.hidden);
-    const summary = h("summary", {}, icon("on"), h("span", { class: "call-name", dir: "auto" }, call.name), this.state);
+    const summary = h("summary", {}, icon("on"), h("span", { class: "call-name", dir: "auto" }, call.name.replaceAll("_", " ")), this.state);
     this.node = h("details", { class: "call", part: "tool" }, summary, this.inputs, this.outputs, this.hidden);
     this.node.addEventListener("toggle", () => this.update(call));
     this.update(call);
@@ -26,7 +26,7 @@ export class CallRow {
     this.inputs.hidden = call.hidden;
     this.outputs.hidden = call.hidden || call.result === null;
     this.hidden.hidden = !call.hidden;
-    put(this.input, readable(call.arguments ?? ""));
+    put(this.input, indented(call.arguments ?? ""));
     put(this.output, call.result === null ? "" : call.result);
   }
 }
@@ -34,6 +34,15 @@ export class CallRow {
 function put(node, text) {
   if (node.firstChild?.data === text) return;
   node.replaceChildren(document.createTextNode(text));
+}
+
+/** Arguments that came as text, while they streamed, are shown like those that did not. */
+function indented(values) {
+  try {
+    return readable(typeof values === "string" ? JSON.parse(values) : values);
+  } catch {
+    return values; // half a JSON text, or none
+  }
 }
 
 /** The card of an approval. Its state is the server's: it goes when the server says that it was answered. */
