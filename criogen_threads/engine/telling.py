@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from criogen_threads.engine.views import run_view
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
 WITH_RUN = ("run_start", "run_complete", "error")
@@ -31,9 +33,24 @@ class Told:
 
 
 def events_after(thread_id: UUID, seq: int, limit: int) -> list[Told]:
-    """The next ``limit`` events after a number; each row that is referred to is read once."""
+    """The next ``limit`` events after a number."""
+    events = Event.objects.using(database()).filter(thread=thread_id, seq__gt=seq)
+    return _told(list(events.order_by("seq")[:limit]))
+
+
+def events_since(places: Mapping[UUID, int]) -> dict[UUID, list[Told]]:
+    """Of each of these threads the events after its number, in order."""
+    found: dict[UUID, list[Told]] = {thread_id: [] for thread_id in places}
+    if places:
+        wanted = reduce(or_, (Q(thread=thread_id, seq__gt=seq) for thread_id, seq in places.items()))
+        for told in _told(list(Event.objects.using(database()).filter(wanted).order_by("seq"))):
+            found[told.event.thread_id].append(told)
+    return found
+
+
+def _told(found: list[Event]) -> list[Told]:
+    """Events with the rows that they refer to, each of which is read once."""
     alias = database()
-    found = list(Event.objects.using(alias).filter(thread=thread_id, seq__gt=seq).order_by("seq")[:limit])
     messages = Message.objects.using(alias).in_bulk({e.message_id for e in found if e.message_id})
     calls = ToolCall.objects.using(alias).in_bulk({e.tool_call_id for e in found if e.tool_call_id})
     runs = Run.objects.using(alias).in_bulk({e.run_id for e in found if e.run_id and e.type in WITH_RUN})
@@ -87,9 +104,11 @@ def standings(keys: Iterable[str]) -> dict[str, Standing]:
     return {row[1]: Standing(*row) for row in threads.values_list(*columns)}
 
 
-def is_stored(message_id: UUID | str) -> bool:
-    """Whether this message is committed."""
-    return Message.objects.using(database()).filter(pk=message_id).exists()
+def stored(message_ids: Collection[str]) -> set[str]:
+    """Those of these messages that are committed."""
+    if not message_ids:
+        return set()
+    return {str(pk) for pk in Message.objects.using(database()).filter(pk__in=message_ids).values_list("pk", flat=True)}
 
 
 def unfinished_at(thread_id: UUID, seq: int) -> tuple[UUID, int] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
     from criogen_threads.engine.listening import Change
 
-COALESCE_SECONDS = 0.04
-"""Live pieces of a thread are sent together, at most this often: a frame a token would drown the sockets."""
+COALESCE_SECONDS = (0.03, 0.04)
+"""Live pieces of a thread are sent together: a frame a token would drown the sockets. The pause is drawn from between
+these two, so that answers which began together are not all sent together."""
 
 KINDS = {"text_delta": TEXT, "reasoning_delta": REASONING, "arguments_delta": ARGUMENTS}
 SWEEP_SECONDS = 1.0
@@ -128,13 +130,15 @@ class Hub:
 
     def _send_soon(self, stream: Stream) -> None:
         """At once after a pause, so that a first token does not wait; else together with what follows it."""
-        since = time.monotonic() - stream.last
-        if since >= COALESCE_SECONDS:
+        left = stream.last + random.uniform(*COALESCE_SECONDS) - time.monotonic()  # noqa: S311 (no secret)
+        if stream.waiting:
+            return
+        if left <= 0:
             self._flush(stream)
-        elif not stream.waiting:
+        else:
             stream.waiting = True
             loop = background.loop()
-            loop.call_soon_threadsafe(loop.call_later, COALESCE_SECONDS - since, self._flush, stream)
+            loop.call_soon_threadsafe(loop.call_later, left, self._flush, stream)
 
     def _flush(self, stream: Stream) -> None:
         with self._lock:

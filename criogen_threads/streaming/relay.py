@@ -15,12 +15,13 @@ from criogen_threads.engine import telling
 from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import layer
 from criogen_threads.streaming.hub import hub
-from criogen_threads.streaming.watched import RECENT, Watched
+from criogen_threads.streaming.reading import Reader
+from criogen_threads.streaming.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from criogen_threads.engine.telling import Standing, Told
+    from criogen_threads.engine.telling import Standing
 
 logger = logging.getLogger("criogen_threads")
 
@@ -38,7 +39,7 @@ class Relay:
         self.watched: dict[str, Watched] = {}
         self.channel: str | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._loading: dict[str, bool] = {}
+        self._reader = Reader(self._spawn)
         self._joined: set[str] = set()
         self._rejoin = asyncio.Event()
         hub.add(self)
@@ -63,7 +64,7 @@ class Relay:
         watched.cursors.add(cursor)
         if self.channel is not None and key not in self._joined:
             await self._join(key)
-        await self.refresh(watched)
+        await self._reader.now(watched)
         self._ask(watched)
         return watched
 
@@ -76,41 +77,9 @@ class Relay:
                 self._joined.discard(watched.key)
                 self._spawn(self._part(watched.key))
 
-    # Reading -----------------------------------------------------------------------------------------------------
-
     def look_again(self, watched: Watched) -> None:
         """Read the database soon; several wishes are one visit."""
-        if watched.key in self._loading:
-            self._loading[watched.key] = True
-        else:
-            self._loading[watched.key] = False
-            self._spawn(self._load(watched))
-
-    async def _load(self, watched: Watched) -> None:
-        again = True
-        while again:
-            self._loading[watched.key] = False
-            try:
-                await self.refresh(watched)
-            except Exception:  # the database is away: the next look asks again
-                logger.warning("The feed could not read a thread", exc_info=True)
-                break
-            again = self._loading[watched.key]
-        del self._loading[watched.key]
-
-    async def refresh(self, watched: Watched) -> None:
-        """Read where a thread stands and what is new in it, and have the cursors look."""
-        async with watched.reading:
-            half = watched.open if watched.unverified else None
-            message = half.message_id if half is not None else None
-            found = await in_database(_read, watched.key, watched.epoch, watched.loaded, message)
-            standing, told, stored = found
-            if half is not None and (stored or watched.doubted):
-                watched.settle(half.message_id)
-            elif half is not None and watched.open is half:
-                watched.unverified = False
-            watched.stand(standing, told)
-        watched.wake()
+        self._reader.soon(watched)
 
     # Hearing ---------------------------------------------------------------------------------------------------
 
@@ -244,18 +213,6 @@ class Relay:
                 await layer.shared_layer().group_discard(layer.group(key), self.channel)
         except Exception:
             logger.warning("A group of the channel layer could not be left", exc_info=True)
-
-
-def _read(key: str, epoch: Any, loaded: int, message_id: str | None) -> tuple[Standing | None, list[Told], bool]:
-    """One visit: where the thread stands, the events since, and whether this message is saved."""
-    standing = telling.standings([key]).get(key)
-    if standing is None:
-        return None, [], False
-    stored = message_id is not None and telling.is_stored(message_id)
-    if standing.thread_id != epoch or standing.seq <= loaded:
-        return standing, [], stored
-    events = telling.events_after(standing.thread_id, loaded, RECENT)
-    return standing, [told for told in events if told.event.seq <= standing.seq], stored
 
 
 _relays: dict[asyncio.AbstractEventLoop, Relay] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.streaming.parts import OpenMessage
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
     from uuid import UUID
 
@@ -41,7 +41,6 @@ class Watched:
         self.heard = 0  # the newest number that anybody has told of
         self.over: OrderedDict[str, None] = OrderedDict()  # messages that are saved or void
         self.last: OpenMessage | None = None  # the one that was open before
-        self.reading = asyncio.Lock()
         self.cursors: set[asyncio.Event] = set()
         self.frames: dict[Any, Any] = {}  # shared by cursors that stand at the same place
 
@@ -84,7 +83,7 @@ class Watched:
             return
         for each in told:
             self._learn(each)
-        if told and told[-1].event.seq < standing.seq:
+        if (told[-1].event.seq if told else self.loaded) < standing.seq:
             self.recent.clear()  # too far behind: cursors read the database
         self.loaded = max(self.loaded, standing.seq)
         if standing.state != "running":
