@@ -41,6 +41,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "project.security.StrictContent",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -105,6 +106,10 @@ DESK_MODEL = os.environ.get("CRIOGEN_MODEL") or next(
 )
 DESK_DELAY = float(os.environ.get("DESK_DELAY") or 0)
 
-CRIOGEN_THREADS: dict[str, object] = {}
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "desk:chat"
+
+# Whoever comes may talk to the support desk, and takes the conversation along when signing in.
+CRIOGEN_THREADS: dict[str, object] = {"VISITOR_AGENTS": ["desk"]}
 
 SPECTACULAR_SETTINGS = {"TITLE": "criogen_threads", "VERSION": "0.1.0"}

@@ -1,10 +1,29 @@
-"""Orders to try the support desk with."""
+"""Orders and conversations to try the support desk with."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
+
+from criogen_threads.agents import Agent, get_agent
+from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.models import Thread
+from criogen_threads.threads import ThreadHandle
 from project.desk.models import Order
+from project.desk.script import respond
+from project.desk.talk import people
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Whoever starts again after a crash waits until the process that died counts as dead: here not half a minute.
+LEASE = {"LEASE_SECONDS": 5, "HEARTBEAT_SECONDS": 1}
 
 ORDERS = [
     ("A-1001", "Ada Lovelace", "kettle", "39.90", "0.00", Order.Status.SHIPPED),
@@ -12,6 +31,25 @@ ORDERS = [
     ("A-1003", "Grace Hopper", "set of notebooks", "18.50", "0.00", Order.Status.PLACED),
     ("A-1004", "Alan Turing", "chess clock", "89.00", "89.00", Order.Status.CANCELLED),
 ]
+
+CONVERSATIONS: list[tuple[str, Sequence[str]]] = [
+    ("demo-kettle", ["Hello, my name is Ada.", "Where is order A-1001?"]),
+    ("demo-lamp", ["I want a refund of 10 euros for A-1002: the shade has a dent.", "yes", "Thank you!"]),
+    ("demo-call", ["Please call me back on +49 30 1234567 tomorrow at 9 am, about A-1004."]),
+    ("demo-notebooks", ["Please refund A-1003, I do not need the notebooks any more."]),
+]
+"""Keys, and what the visitor says; "yes" is the staff's answer to the approval that waits. The last one waits on."""
+
+
+def prepare() -> None:
+    """Tables and orders. A database that other people use is not changed in passing."""
+    if connection.vendor == "sqlite":
+        call_command("migrate", verbosity=0, interactive=False)
+    else:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            raise CommandError(_("This database is not migrated: run manage.py migrate first."))
+    seed()
 
 
 def seed() -> int:
@@ -33,3 +71,25 @@ def seed() -> int:
         )[1]
         for number, customer, item, total, refunded, status in ORDERS
     )
+
+
+def converse() -> int:
+    """Have the conversations of the demo, where they are not there yet: offline, whatever the desk's model is.
+
+    Returns:
+        How many were had.
+    """
+    there = set(Thread.objects.filter(key__in=[key for key, _ in CONVERSATIONS]).values_list("key", flat=True))
+    desk = get_agent("desk")
+    offline = Agent(
+        desk.name, model=ScriptedModel(respond), instructions=desk.instructions, tools=list(desk.tools.values())
+    )
+    missing = [(key, lines) for key, lines in CONVERSATIONS if key not in there]
+    for key, lines in missing:
+        visitor = ThreadHandle(key, agent=offline, actor=people.visitor())
+        for line in lines:
+            if line == "yes":
+                ThreadHandle(key, agent=offline, actor=people.staff()).approve_sync()
+            else:
+                visitor.send_sync(line)
+    return len(missing)

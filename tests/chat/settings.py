@@ -8,7 +8,7 @@ from tests.settings import *  # noqa: F403
 ROOT_URLCONF = "tests.chat.site"
 ASGI_APPLICATION = "tests.chat.site.application"
 INSTALLED_APPS = [*INSTALLED_APPS, "django.contrib.staticfiles", "tests.chat"]  # noqa: F405
-MIDDLEWARE = ["tests.console.csp.StrictContent", *MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]  # noqa: F405
+MIDDLEWARE = ["project.security.StrictContent", *MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]  # noqa: F405
 TEMPLATES = [{**TEMPLATES[0], "DIRS": []}]  # noqa: F405  (the project's pages link to its own addresses)
 STATIC_URL = "/static/"
 LOGIN_URL = "/login/"

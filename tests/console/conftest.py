@@ -28,7 +28,7 @@ def site(settings: SettingsWrapper) -> Iterator[None]:
     settings.MEDIA_URL = "/media/"
     if django.VERSION >= (6, 1):
         settings.MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
-    settings.MIDDLEWARE = ["tests.console.csp.StrictContent", *configured.MIDDLEWARE]
+    settings.MIDDLEWARE = ["project.security.StrictContent", *configured.MIDDLEWARE]
     yield
     forget_agents()
 

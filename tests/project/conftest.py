@@ -1,4 +1,4 @@
-"""A SQLite file for each test of the demo."""
+"""A SQLite file for each test of the terminal chat."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.project import demo
+from tests.project import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that the demo itself has made, with nothing said in it."""
+    """A file that the chat itself has made, with nothing said in it."""
     file = tmp_path_factory.mktemp("demo") / "fresh.sqlite3"
-    done = demo.script(file)
+    done = terminal.script(file)
     assert done.returncode == 0, done.stderr
     return file
 
@@ -25,4 +25,4 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def database(fresh: Path, tmp_path: Path) -> Path:
     """A copy of it: no migrations to wait for."""
-    return shutil.copy(fresh, tmp_path / "demo.sqlite3")
+    return shutil.copy(fresh, tmp_path / "chat.sqlite3")

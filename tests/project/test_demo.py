@@ -1,144 +1,140 @@
-"""``manage.py demo``: the script, the errors, and going on after a crash."""
+"""``manage.py demo``: the whole site under daphne, from nothing."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
-import signal
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from websockets.sync.client import connect
 
 from tests.processes import ROOT
-from tests.project import demo
+from tests.project.served import Demo
+from tests.project.terminal import PATIENCE, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOOKS_UP = "· look_up_order(order: A-1001)"
+
+class Browser:
+    """Cookies, pages and forms, without a browser."""
+
+    def __init__(self, demo: Demo) -> None:
+        self.demo = demo
+        self.cookies: dict[str, str] = {}
+
+    @property
+    def cookie(self) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
+    def ask(self, method: str, path: str, body: str = "", kind: str = "application/x-www-form-urlencoded") -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.demo.port, timeout=PATIENCE)
+        headers = {"Cookie": self.cookie, "Content-Type": kind, "X-CSRFToken": self.cookies.get("csrftoken", "")}
+        connection.request(method, path, body.encode(), headers)
+        answer = connection.getresponse()
+        for header in answer.headers.get_all("Set-Cookie", ()):
+            name, _, value = header.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def page(self, path: str) -> str:
+        status, text = self.ask("GET", path)
+        assert status == 200, (path, status, text[:500])
+        return str(text)
+
+    def sign_in(self, name: str) -> None:
+        self.page("/sign-in/")
+        status, text = self.ask("POST", "/sign-in/", f"username={name}&password={self.demo.passwords[name]}")
+        assert status == 302, text[:500]
+
+    def configuration(self, path: str = "/") -> dict[str, Any]:
+        """What the page tells the chat."""
+        found = re.search(r'<script id="criogen-chat-1"[^>]*>(.*?)</script>', self.page(path), re.DOTALL)
+        assert found is not None
+        config: dict[str, Any] = json.loads(found[1])
+        return config
 
 
-def test_the_demo_makes_its_database_and_says_what_can_be_asked(tmp_path: Path) -> None:
-    done = demo.script(tmp_path / "new.sqlite3", "# a remark, and a blank line", "", "Where is A-1001?")
-    assert done.returncode == 0, done.stderr
-    assert "A-1001  kettle" in done.stdout
-    assert "/help lists the commands" in done.stdout
-    assert "you: Where is A-1001?" in done.stdout
-    assert "desk: Order A-1001, kettle for 39.90 euros, is shipped." in done.stdout
-    assert "remark" not in done.stdout
-    assert not done.stderr
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with Demo(tmp_path_factory.mktemp("demo") / "new.sqlite3") as served:
+        yield served
 
 
-def test_p23_an_approval_is_answered_at_the_prompt(database: Path) -> None:
-    done = demo.script(database, "I want a refund of 10 euros for A-1002", "y", "Where is A-1002?")
-    assert done.returncode == 0, done.stderr
-    before, approved, after = re.split("refund waits for an approval:|demo-staff: y", done.stdout)
-    assert "refund →" not in before + approved
-    assert 'order: "A-1002"' in approved
-    assert 'amount: "10"' in approved
-    assert "✓ refund → 10.00 euros of order A-1002 were refunded." in after
-    assert "10.00 euros of it were refunded" in after
+def test_it_prints_one_address_and_two_passwords(demo: Demo) -> None:
+    assert demo.said.count(f"{demo.address}/") == 1
+    assert set(demo.passwords) == {"demo-visitor", "demo-staff"}
+    assert "Traceback" not in demo.said
 
 
-def test_f23_a_rejected_refund_does_not_happen_and_the_desk_is_told_why(database: Path) -> None:
-    done = demo.script(database, "refund 5 euros of A-1002", "n it was used", "Where is A-1002?")
-    assert done.returncode == 0, done.stderr
-    assert "Reason: it was used" in done.stdout
-    assert "were refunded" not in done.stdout
+def test_there_is_something_to_look_at(demo: Demo) -> None:
+    visitor, staff = Browser(demo), Browser(demo)
+    visitor.sign_in("demo-visitor")
+    conversations = visitor.page("/conversations/")
+    assert conversations.count('href="/conversations/') > 3
+    assert "waits for an approval" in conversations
+    staff.sign_in("demo-staff")
+    assert "1 approval waits for you" in staff.page("/orders/")
+    assert "refund" in staff.page("/admin/criogen_threads/approval/")
+    assert "demo-lamp" in staff.page("/admin/criogen_threads/thread/")
 
 
-def test_what_is_neither_yes_nor_no_leaves_the_approval_open(database: Path) -> None:
-    done = demo.script(database, "refund 5 euros of A-1002", "where is A-1001")
-    assert done.returncode == 1
-    assert "Please answer y, or n, or n and a reason." in done.stdout
-    assert "demo-staff: y" in demo.script(database, "y").stdout
+def test_static_files_are_served(demo: Demo) -> None:
+    browser = Browser(demo)
+    paths = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', browser.page("/") + browser.page("/sign-in/")))
+    paths |= {browser.configuration()["stylesheet"], "/static/admin/css/base.css"}
+    assert len(paths) >= 4
+    for path in paths:
+        assert browser.page(path)
 
 
-def test_p21_an_approval_waits_for_the_next_start(database: Path) -> None:
-    assert demo.script(database, "refund A-1002 please").returncode == 0
-    done = demo.script(database, "y")
-    assert done.returncode == 0, done.stderr
-    assert "64.00 euros of order A-1002 were refunded." in done.stdout
+def test_c8_a_visitor_who_has_not_signed_in_talks_over_the_websocket(demo: Demo) -> None:
+    browser = Browser(demo)
+    config = browser.configuration()
+    url = f"ws://127.0.0.1:{demo.port}{config['socket']}{config['thread']}/"
+    with connect(url, additional_headers={"Cookie": browser.cookie}, origin=demo.address) as socket:
+        for frame in (
+            {"type": "hello", "ticket": config["ticket"]},
+            {"type": "subscribe", "epoch": None, "after": 0},
+            {"type": "send", "text": "Where is order A-1001?", "client_id": "1"},
+        ):
+            socket.send(json.dumps(frame))
+        heard = ""
+        while "RUN_FINISHED" not in heard:
+            heard += socket.recv(timeout=PATIENCE)  # type: ignore[operator]
+    assert "kettle for 39.90 euros" in browser.page(f"/api/threads/{config['thread']}/messages/")
+    assert "Where is order A-1001?" in browser.page("/conversations/")
 
 
-def test_p34_the_commands_show_the_history_and_go_back_in_it(database: Path) -> None:
-    done = demo.script(database, "Hello", "Where is A-1001?", "/history", "/rewind 2", "/messages", "/help")
-    assert done.returncode == 0, done.stderr
-    history, messages = re.split("you: /rewind 2", done.stdout.partition("you: /history")[2])
-    assert re.search(r"^ +3  [\d:]{8}  input +in_progress +Where is A-1001\?$", history, re.MULTILINE)
-    assert re.search(r"^ +1  [\d:]{8}  input +in_progress +Hello$", history, re.MULTILINE)
-    assert history.index("Where is") < history.index("Hello")
-    assert "you: Hello" in messages
-    assert "kettle" not in messages
-    assert "/rewind N" in messages
+def test_ctrl_c_stops_it_and_a_second_start_keeps_what_was_said(tmp_path: Path) -> None:
+    file = tmp_path / "twice.sqlite3"
+    with Demo(file) as first:
+        passwords = first.passwords
+        assert first.stop() == 0
+        assert first.said.rstrip().endswith("Stopped.")
+        assert "Traceback" not in first.said
+    with Demo(file) as second:
+        assert second.passwords != passwords
+        browser = Browser(second)
+        browser.sign_in("demo-visitor")
+        assert browser.page("/conversations/").count("demo-notebooks") == 1
 
 
-def test_p35_going_back_behind_a_refund_is_done_by_staff_and_can_be_undone(database: Path) -> None:
-    done = demo.script(database, "refund 10 euros of A-1002", "y", "/rewind 1", "/retry", "n", "/messages")
-    assert done.returncode == 0, done.stderr
-    assert "demo-staff goes back, since the visitor may not" in done.stdout
-    assert "were refunded" not in done.stdout.partition("you: /retry")[2]
-    [left] = re.findall(r"(/rewind [0-9a-f-]{36}) undoes that", done.stdout)
-    assert "✓ refund" in demo.script(database, left, "/messages").stdout.partition("/messages")[2]
-
-
-def test_a_conversation_goes_on_where_it_stopped_and_new_begins_anew(database: Path) -> None:
-    demo.script(database, "Hello")
-    assert "you: Hello" in demo.script(database, "/messages").stdout
-    assert "Nothing was said yet." in demo.script(database, "/messages", options=("--thread", "other")).stdout
-    done = demo.script(database, "/messages", options=("--new",))
-    assert done.returncode == 0
-    assert "Nothing was said yet." in done.stdout
-
-
-def test_what_goes_wrong_is_one_line_and_ends_the_script(database: Path) -> None:
-    for line, words in {
-        "/rewind 99": "The thread has no such checkpoint. /history lists them.",
-        "/unknown": "/unknown? /help lists what there is.",
-    }.items():
-        done = demo.script(database, line, "Hello")
-        assert done.returncode == 1
-        assert words in done.stdout
-        assert "you: Hello" not in done.stdout
-        assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_p17_a_model_that_fails_is_told_and_the_next_start_continues(database: Path) -> None:
-    done = demo.script(database, "Hello", CRIOGEN_MODEL="openai:gpt-5-mini")
-    assert done.returncode == 1
-    assert "/retry asks it again." in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-    done = demo.script(database)
-    assert done.returncode == 0, done.stderr
-    assert "The last turn failed:" in done.stdout
-    assert "desk: Hello! This is the support desk." in done.stdout
-
-
-def test_a_wrong_start_is_one_line_too(database: Path, tmp_path: Path) -> None:
-    missing = ("--script", str(tmp_path / "missing"))
-    nowhere = tmp_path / "no" / "folder" / "db.sqlite3"
-    for file, options, words in (
-        (database, missing, "The script cannot be read:"),
-        (nowhere, ("--new",), "unable to open database file"),
-        (database, ("--new", "--thread", "a/b"), "A thread id has 1 to 200 characters"),
+def test_what_cannot_be_is_said_in_one_line(demo: Demo, tmp_path: Path) -> None:
+    for extra, options, words in (
+        ({}, ["--port", str(demo.port)], "cannot be used"),
+        ({"SECRET_KEY": "x", "DEBUG": "0"}, [], "runs with DEBUG=1 only"),
     ):
         done = subprocess.run(
-            [*demo.COMMAND, *options], cwd=ROOT, env=demo.environment(file), text=True, capture_output=True,
-            stdin=subprocess.DEVNULL, timeout=demo.PATIENCE,
+            [sys.executable, "manage.py", "demo", *options], cwd=ROOT, text=True, capture_output=True,
+            env=environment(tmp_path / "none.sqlite3", **extra), stdin=subprocess.DEVNULL, timeout=PATIENCE,
         )  # fmt: skip
-        assert done.returncode != 0
+        assert done.returncode == 1
         assert words in done.stderr
         assert "Traceback" not in done.stderr
-
-
-def test_p16_a_killed_demo_goes_on_at_its_second_start(database: Path) -> None:
-    with demo.Terminal(database, DESK_DELAY="300") as terminal:
-        terminal.wait_for("you: ")
-        terminal.type("Where is A-1001?")
-        terminal.wait_for(LOOKS_UP)
-        terminal.process.send_signal(signal.SIGKILL)
-        assert terminal.wait_for_end() == -signal.SIGKILL
-    done = demo.script(database, "/messages")
-    assert done.returncode == 0, done.stderr
-    again, messages = done.stdout.split("you: /messages")
-    assert "The last turn was cut off before its end." in again
-    assert "desk: Order A-1001, kettle for 39.90 euros, is shipped." in again
-    assert messages.count("you: Where is A-1001?") == messages.count(LOOKS_UP) == 1

@@ -1,106 +1,87 @@
-"""``manage.py demo``: a conversation with the support desk in the terminal."""
+"""``manage.py demo``: the whole site on this machine, with something in it to look at."""
 
 from __future__ import annotations
 
 import logging
-import os
-from contextlib import ExitStack
-from pathlib import Path
+import socket
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.core.management import call_command
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
-from criogen_threads.agents import get_agent
-from criogen_threads.errors import CriogenError
-from project.desk.demo import seed
+from project.desk import demo
 from project.desk.talk import people
-from project.desk.talk.lines import Script, typed_or_piped
-from project.desk.talk.screen import Screen
-from project.desk.talk.talk import Talk
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from project.desk.talk.lines import Lines
-
-# Whoever starts again after a crash waits until the process that died counts as dead: here not half a minute.
-LEASE = {"LEASE_SECONDS": 5, "HEARTBEAT_SECONDS": 1}
+HOST = "127.0.0.1"
+PORT = 8000
+OTHER_NAME = "localhost"
+"""The same machine to everybody but a browser, which keeps other cookies for it."""
 
 
 class Command(BaseCommand):
-    help = "Talks with the support desk in the terminal. What is said is kept: a second start goes on with it."
+    help = "Starts the site under daphne, with two users and some conversations, and prints where it is."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--script", metavar="FILE", help="Lines to say; blank ones and # are skipped.")
-        parser.add_argument("--thread", metavar="KEY", default="demo", help="Which conversation. Default: demo.")
-        parser.add_argument("--new", action="store_true", help="Forget what was said in it before.")
+        parser.add_argument("--port", type=int, default=PORT, help=f"Where to listen on {HOST}. Default: {PORT}.")
 
-    def handle(self, *_args: Any, **options: Any) -> None:
-        settings.CRIOGEN_THREADS = {**LEASE, **settings.CRIOGEN_THREADS}
-        screen = Screen(self.stdout, colour=_has_colours(self.stdout, options))
-        _log_in_one_line(screen, tracebacks=options["traceback"])
-        with ExitStack() as stack:
-            lines = _lines(options["script"], screen, stack)
-            try:
-                _prepare()
-                well = _begin(options["thread"], lines, screen, new=options["new"]).run()
-            except (CriogenError, DatabaseError) as error:
-                raise CommandError(str(error)) from error
-        if not well:
-            raise SystemExit(1)
+    def handle(self, *_args: Any, port: int, **_options: Any) -> None:
+        if not settings.DEBUG:
+            raise CommandError(_("The demo is for trying things out: it runs with DEBUG=1 only."))
+        _refuse_taken(port)
+        settings.CRIOGEN_THREADS = {**demo.LEASE, **settings.CRIOGEN_THREADS}
+        self.stdout.write(_("One moment: the database, the orders and some conversations…"))
+        demo.prepare()
+        demo.converse()
+        passwords = people.with_new_passwords()
+        self._serve(port, lambda: self._say_where(port, passwords))
+        self.stdout.write(_("Stopped."))
 
+    def _say_where(self, port: int, passwords: dict[str, str]) -> None:
+        address = f"http://{HOST}:{port}/"
+        visitor, staff = (f"{name} / {password}" for name, password in passwords.items())
+        self.stdout.write("")
+        self.stdout.write(_("  The support desk is at  %(address)s") % {"address": self.style.SUCCESS(address)})
+        self.stdout.write(_("  A visitor               %(who)s") % {"who": visitor})
+        self.stdout.write(_("  The staff               %(who)s") % {"who": staff})
+        self.stdout.write("")
+        self.stdout.write(
+            _(
+                "  Ask for a refund without signing in, and approve it as the staff: in a private window, or at\n"
+                "  http://%(name)s:%(port)d/sign-in/, to which the browser shows other cookies. Ctrl-C stops it."
+            )
+            % {"name": OTHER_NAME, "port": port}
+        )
+        self.stdout.write("")
+        self.stdout.flush()
 
-def _lines(script: str | None, screen: Screen, stack: ExitStack) -> Lines:
-    if script is None:
-        return typed_or_piped(screen)
-    try:
-        return Script(stack.enter_context(Path(script).open(encoding="utf-8")), screen)
-    except OSError as error:
-        raise CommandError(_("The script cannot be read: %(error)s") % {"error": error}) from error
+    @staticmethod
+    def _serve(port: int, ready: Any) -> None:
+        """Until Ctrl-C. The turns that are under way then get their moment to finish, at the end of the process."""
+        from daphne.server import Server
 
+        from project.asgi import application
 
-def _prepare() -> None:
-    """Tables and orders. A database that other people use is not changed in passing."""
-    if connection.vendor == "sqlite":
-        call_command("migrate", verbosity=0, interactive=False)
-    else:
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            raise CommandError(_("This database is not migrated: run manage.py migrate first."))
-    seed()
-
-
-def _begin(key: str, lines: Lines, screen: Screen, *, new: bool) -> Talk:
-    desk = get_agent("desk")
-    if new:
-        desk.thread(key).delete_sync()
-    return Talk(desk, key, visitor=people.visitor(), staff=people.staff(), lines=lines, screen=screen)
-
-
-def _has_colours(out: Any, options: dict[str, Any]) -> bool:
-    wanted = options["force_color"] or (out.isatty() and not os.environ.get("NO_COLOR"))
-    return bool(wanted) and not options["no_color"]
+        logging.getLogger("django.request").setLevel(logging.ERROR)  # what is not there is no news here
+        endpoint = f"tcp:port={port}:interface={HOST}"
+        pages: Any = application  # what the stubs of Django do not know, its handler takes
+        Server(
+            ASGIStaticFilesHandler(pages), endpoints=[endpoint], ready_callable=ready,
+            application_close_timeout=1,
+        ).run()  # fmt: skip
 
 
-def _log_in_one_line(screen: Screen, *, tracebacks: bool) -> None:
-    """What the engine logs, beside the conversation; with --traceback in full."""
-    logger = logging.getLogger("criogen_threads")
-    logger.handlers = [Log(screen, tracebacks=tracebacks)]
-    logger.propagate = False
-
-
-class Log(logging.Handler):
-    """Shows warnings as quiet lines."""
-
-    def __init__(self, screen: Screen, *, tracebacks: bool) -> None:
-        super().__init__(logging.WARNING)
-        self.screen = screen
-        self.tracebacks = tracebacks
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.screen.quiet(self.format(record) if self.tracebacks else record.getMessage(), "!")
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except (OSError, OverflowError) as error:
+            raise CommandError(
+                _("Port %(port)d cannot be used (%(error)s). Choose another one with --port.")
+                % {"port": port, "error": error}
+            ) from error

@@ -1,4 +1,4 @@
-"""The demo as a child process: fed with a script, or at a pseudo-terminal."""
+"""The terminal chat as a child process: fed with a script, or at a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-COMMAND = [sys.executable, "manage.py", "demo"]
+COMMAND = [sys.executable, "manage.py", "chat"]
 PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
 UNWANTED = {"SECRET_KEY", "DEBUG", "CRIOGEN_MODEL", "DESK_DELAY", *PROVIDERS}
 PATIENCE = 180.0
@@ -36,7 +36,7 @@ def environment(database: Path, **extra: str) -> dict[str, str]:
 def script(
     database: Path, *lines: str, options: tuple[str, ...] = (), **extra: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the demo with a script to its end."""
+    """Run the chat with a script to its end."""
     file = database.with_suffix(".script")
     file.write_text("\n".join(lines))
     return subprocess.run(
@@ -46,7 +46,7 @@ def script(
 
 
 class Terminal:
-    """The demo at a terminal of its own."""
+    """The chat at a terminal of its own."""
 
     def __init__(self, database: Path, *options: str, **extra: str) -> None:
         self.master, slave = pty.openpty()
@@ -84,7 +84,7 @@ class Terminal:
         while (at := self.shown.find(text, self._read)) < 0:
             assert time.monotonic() < deadline, f"{text!r} never appeared in\n{self.shown}"
             if not self._receive():
-                raise AssertionError(f"the demo ended before {text!r} appeared in\n{self.shown}")
+                raise AssertionError(f"the chat ended before {text!r} appeared in\n{self.shown}")
         came, self._read = self.shown[self._read : at + len(text)], at + len(text)
         return came
 
@@ -92,7 +92,7 @@ class Terminal:
         """Read to the end; returns the exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._receive():
-            assert time.monotonic() < deadline, f"the demo did not end after\n{self.shown}"
+            assert time.monotonic() < deadline, f"the chat did not end after\n{self.shown}"
         return self.process.wait(PATIENCE)
 
     def _receive(self) -> bool:
