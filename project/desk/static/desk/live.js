@@ -1,16 +1,20 @@
 // Keeps what is marked with data-live as the server has it now. A row that has changed is marked for a moment.
 
 const PAUSE = 2_000;
-const part = document.querySelector("[data-live]");
+const parts = [...document.querySelectorAll("[data-live]")];
+const shown = new Map(parts.map((part) => [part, part.innerHTML]));
 
 async function refresh() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok || answer.redirected) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const fresh = page.querySelector("[data-live]");
-  if (!fresh || fresh.innerHTML === part.dataset.shown) return;
+  for (const part of parts) renew(part, page.getElementById(part.id));
+}
+
+function renew(part, fresh) {
+  if (!fresh || fresh.innerHTML === shown.get(part) || part.contains(document.activeElement)) return;
   const before = rows(part);
-  part.dataset.shown = fresh.innerHTML;
+  shown.set(part, fresh.innerHTML);
   part.replaceChildren(...fresh.childNodes);
   for (const [key, row] of Object.entries(rows(part))) {
     if (before[key] && before[key].textContent !== row.textContent) row.classList.add("changed");
@@ -19,7 +23,6 @@ async function refresh() {
 
 const rows = (node) => Object.fromEntries([...node.querySelectorAll("[data-key]")].map((row) => [row.dataset.key, row]));
 
-part.dataset.shown = part.innerHTML;
 setInterval(() => {
-  if (!document.hidden && !part.contains(document.activeElement)) refresh().catch(() => {}); // the next one tries again
+  if (!document.hidden) refresh().catch(() => {}); // the next one tries again
 }, PAUSE);
