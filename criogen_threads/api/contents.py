@@ -11,8 +11,8 @@ from django.db import transaction
 from django.http import Http404
 from rest_framework.response import Response
 
-from criogen_threads import errors, inputs, redaction
-from criogen_threads.api import problems, shapes
+from criogen_threads import errors, inputs, problems, redaction
+from criogen_threads.api import shapes
 from criogen_threads.api.base import View
 from criogen_threads.api.openapi import describe
 from criogen_threads.api.pagination import flag, limit_of, number
@@ -123,7 +123,7 @@ async def events(request: HttpRequest, key: str) -> HttpResponseBase:
         answer: HttpResponseBase = await sync_to_async(_pages)(request, key=key)
         return answer
     if not isinstance(request, ASGIRequest):
-        return problems.plain_response(errors.AsgiRequiredError())
+        return problems.response(errors.AsgiRequiredError())
     from criogen_threads.streaming import sse  # the feed is started by those who need it
 
     stream: HttpResponseBase = await sse.events(request, key)

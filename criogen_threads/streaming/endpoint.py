@@ -16,12 +16,12 @@ from django.utils.translation import gettext_noop as _
 from django.views.decorators.csrf import csrf_protect
 from pydantic import ValidationError
 
-from criogen_threads import errors, inputs
+from criogen_threads import errors, inputs, problems
 from criogen_threads.agents import get_agent
 from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Thread
 from criogen_threads.streaming.agui_run import Attached
-from criogen_threads.streaming.sse import look, problem, refusal, stream
+from criogen_threads.streaming.sse import look, refusal, stream
 from criogen_threads.streaming.visitor import agent_for
 from criogen_threads.threads import ThreadHandle
 from criogen_threads.visitors import is_somebody
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 LARGEST_INPUT = 4 * 1024 * 1024
 """Bytes: a client sends its whole history, which is only compared."""
 
-STATUS = {
-    "permission_denied": 403, "thread_not_found": 404, "agent_not_found": 404, "run_not_found": 404,
-    "ticket_invalid": 403, "thread_busy": 409, "thread_suspended": 409, "thread_interrupted": 409,
-    "resume_invalid": 409, "client_id_conflict": 409, "message_too_large": 413, "too_many_runs": 429,
-    "too_many_threads": 429,     "shutting_down": 503, "database_unavailable": 503,
-}  # fmt: skip
-
 
 class InputInvalidError(errors.CriogenError):
     code = "input_invalid"
@@ -50,6 +43,7 @@ class InputInvalidError(errors.CriogenError):
 
 
 @csrf_protect
+@problems.answered
 async def agui(request: HttpRequest, agent: str) -> HttpResponseBase:
     """Run, answer or join, and stream what happens: see the package's documentation of AG-UI.
 
@@ -60,17 +54,14 @@ async def agui(request: HttpRequest, agent: str) -> HttpResponseBase:
     if request.method != "POST":
         return HttpResponse(status=405, headers={"Allow": "POST"})
     if not isinstance(request, ASGIRequest):
-        return problem(501, errors.AsgiRequiredError())
-    try:
-        given = _input(request)
-        key = inputs.thread_key(given.thread_id)
-        seen = await look(request, key)
-        if not is_somebody(seen.user) or (seen.thread is not None and not seen.visible):
-            return refusal(seen)
-        handle = ThreadHandle(key, agent=await _agent(request, seen, given, agent), actor=seen.user)
-        attached = await _begin(handle, given, seen)
-    except errors.CriogenError as error:
-        return problem(STATUS.get(error.code, 400), error)
+        raise errors.AsgiRequiredError
+    given = _input(request)
+    key = inputs.thread_key(given.thread_id)
+    seen = await look(request, key)
+    if not is_somebody(seen.user) or (seen.thread is not None and not seen.visible):
+        raise refusal(seen)
+    handle = ThreadHandle(key, agent=await _agent(request, seen, given, agent), actor=seen.user)
+    attached = await _begin(handle, given, seen)
     return stream(attached.events())
 
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import SESSION_KEY
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
-from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from criogen_threads import errors, inputs, visitors
+from criogen_threads import errors, inputs, problems, visitors
 from criogen_threads.conf import settings
 from criogen_threads.engine import telling
 from criogen_threads.engine.pools import in_database
@@ -35,6 +33,7 @@ KEEP_ALIVE_SECONDS = 15.0
 OVER = ("idle", "failed")
 
 
+@problems.answered
 async def events(request: HttpRequest, key: str) -> HttpResponseBase:
     """The events of a thread, as they happen. Ids are ``<epoch>:<seq>``.
 
@@ -50,14 +49,11 @@ async def events(request: HttpRequest, key: str) -> HttpResponseBase:
         Problems are 400, 401, 404, and 501 ``asgi_required`` on a WSGI server.
     """
     if not isinstance(request, ASGIRequest):
-        return problem(501, errors.AsgiRequiredError())
-    try:
-        key, place = inputs.thread_key(key), _place(request)
-    except errors.CriogenError as error:
-        return problem(400, error)
+        raise errors.AsgiRequiredError
+    key, place = inputs.thread_key(key), _place(request)
     seen = await look(request, key)
     if not seen.visible:
-        return refusal(seen)
+        raise refusal(seen)
     feed = Feed(key, await in_database(lambda: seen.viewer))
     try:
         moved = await _start(feed, place)
@@ -85,23 +81,9 @@ async def look(request: HttpRequest, key: str) -> Sight:
     return await in_database(lambda: sight(visitors.actor(request), key))
 
 
-def problem(status: int, error: errors.CriogenError) -> HttpResponse:
-    """An answer that says what is wrong, with its code."""
-    body = {"status": status, "code": error.code, "title": gettext(error.text), "detail": error.shown}
-    details = {"details": error.details} if error.details else {}
-    return JsonResponse({**body, **details}, status=status, content_type="application/problem+json")
-
-
-class NotAuthenticatedError(errors.CriogenError):
-    code = "not_authenticated"
-    text = _("Log in first.")
-
-
-def refusal(seen: Sight) -> HttpResponse:
+def refusal(seen: Sight) -> errors.CriogenError:
     """What is not this user's to see does not exist for them."""
-    if visitors.is_somebody(seen.user):
-        return problem(404, errors.ThreadNotFoundError())
-    return problem(401, NotAuthenticatedError())
+    return errors.ThreadNotFoundError() if visitors.is_somebody(seen.user) else problems.NotAuthenticatedError()
 
 
 def _place(request: HttpRequest) -> tuple[str | None, int]:

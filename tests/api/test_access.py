@@ -9,7 +9,7 @@ from django.urls import get_resolver
 
 from criogen_threads.agents import tool
 from criogen_threads.models import Checkpoint, Message, Run, Thread, ToolCall
-from tests.api.support import Api, a_user
+from tests.api.support import Api, a_user, code_of
 from tests.support import an_agent, call
 
 if TYPE_CHECKING:
@@ -21,29 +21,29 @@ PEOPLE = ("nobody", "stranger", "owner", "viewer", "approver", "superuser")
 
 # One line for each endpoint: what the six get. The thread waits for an approval of staff.
 TABLE: dict[str, tuple[int, int, int, int, int, int]] = {
-    "GET threads/": (403, 200, 200, 200, 200, 200),
-    "POST threads/": (403, 201, 201, 201, 201, 201),
-    "GET threads/{key}/": (403, 404, 200, 200, 404, 200),
-    "PATCH threads/{key}/": (403, 404, 200, 403, 404, 403),
-    "DELETE threads/{key}/": (403, 404, 204, 403, 404, 204),
-    "GET threads/{key}/messages/": (403, 404, 200, 200, 404, 200),
-    "GET threads/{key}/messages/{id}/siblings/": (403, 404, 200, 200, 404, 200),
-    "GET threads/{key}/history/": (403, 404, 200, 200, 404, 200),
-    "GET threads/{key}/events/": (403, 404, 200, 200, 404, 200),
-    "GET threads/{key}/feed/": (403, 404, 200, 200, 404, 200),
-    "GET threads/{key}/runs/": (403, 404, 200, 200, 404, 200),
-    "POST threads/{key}/runs/": (403, 404, 409, 403, 404, 403),
-    "POST threads/{key}/retry/": (403, 404, 409, 403, 404, 409),
-    "POST threads/{key}/rewind/": (403, 404, 200, 403, 404, 200),
-    "POST threads/{key}/approve/": (403, 404, 403, 403, 202, 202),
-    "POST threads/{key}/reject/": (403, 404, 403, 403, 202, 202),
-    "POST threads/{key}/decide/": (403, 404, 403, 403, 202, 202),
-    "GET runs/{id}/": (403, 404, 200, 200, 404, 200),
-    "POST runs/{id}/cancel/": (403, 404, 200, 403, 404, 200),
-    "GET approvals/": (403, 200, 200, 200, 200, 200),
-    "POST approvals/{id}/decide/": (403, 404, 403, 403, 202, 202),
-    "GET agents/": (403, 200, 200, 200, 200, 200),
-    "GET schema/": (403, 200, 200, 200, 200, 200),
+    "GET threads/": (401, 200, 200, 200, 200, 200),
+    "POST threads/": (401, 201, 201, 201, 201, 201),
+    "GET threads/{key}/": (401, 404, 200, 200, 404, 200),
+    "PATCH threads/{key}/": (401, 404, 200, 403, 404, 403),
+    "DELETE threads/{key}/": (401, 404, 204, 403, 404, 204),
+    "GET threads/{key}/messages/": (401, 404, 200, 200, 404, 200),
+    "GET threads/{key}/messages/{id}/siblings/": (401, 404, 200, 200, 404, 200),
+    "GET threads/{key}/history/": (401, 404, 200, 200, 404, 200),
+    "GET threads/{key}/events/": (401, 404, 200, 200, 404, 200),
+    "GET threads/{key}/feed/": (401, 404, 200, 200, 404, 200),
+    "GET threads/{key}/runs/": (401, 404, 200, 200, 404, 200),
+    "POST threads/{key}/runs/": (401, 404, 409, 403, 404, 403),
+    "POST threads/{key}/retry/": (401, 404, 409, 403, 404, 409),
+    "POST threads/{key}/rewind/": (401, 404, 200, 403, 404, 200),
+    "POST threads/{key}/approve/": (401, 404, 403, 403, 202, 202),
+    "POST threads/{key}/reject/": (401, 404, 403, 403, 202, 202),
+    "POST threads/{key}/decide/": (401, 404, 403, 403, 202, 202),
+    "GET runs/{id}/": (401, 404, 200, 200, 404, 200),
+    "POST runs/{id}/cancel/": (401, 404, 200, 403, 404, 200),
+    "GET approvals/": (401, 200, 200, 200, 200, 200),
+    "POST approvals/{id}/decide/": (401, 404, 403, 403, 202, 202),
+    "GET agents/": (401, 200, 200, 200, 200, 200),
+    "GET schema/": (401, 200, 200, 200, 200, 200),
 }
 
 
@@ -140,4 +140,6 @@ def test_a_user_who_was_deactivated_is_nobody(people: dict[str, Any]) -> None:
     api = Api(people["owner"])
     people["owner"].is_active = False
     people["owner"].save()
-    assert api.get("threads/one/").status_code == 403
+    refused = api.get("threads/one/")
+    assert code_of(refused, 401) == "not_authenticated"
+    assert refused["WWW-Authenticate"]

@@ -233,7 +233,7 @@ def test_f38_nul_comes_back(api: Api) -> None:
 @pytest.mark.usefixtures("chat")
 def test_an_agent_that_is_gone_leaves_the_thread_readable(api: Api) -> None:
     Thread.objects.update(agent="gone")
-    assert code_of(api.post("threads/one/runs/", text="more"), 409) == "agent_not_found"
+    assert code_of(api.post("threads/one/runs/", text="more"), 404) == "agent_not_found"
     assert len(api.get("threads/one/messages/").json()["results"]) == 2
     head = api.get("threads/one/history/").json()["results"][0]["id"]
     assert api.post("threads/one/rewind/", checkpoint=head).status_code == 200
@@ -246,7 +246,7 @@ def test_another_agent_for_one_message(api: Api) -> None:
     assert api.send("one", "more", agent="other")["agent"] == "other"
     last = api.get("threads/one/messages/").json()["results"][-1]
     assert (last["agent"], last["content"][0]["text"]) == ("other", "I am the other")
-    assert code_of(api.post("threads/one/runs/", text="x", agent="nobody"), 409) == "agent_not_found"
+    assert code_of(api.post("threads/one/runs/", text="x", agent="nobody"), 404) == "agent_not_found"
 
 
 def test_a_failed_run_says_why(api: Api, owner: User) -> None:

@@ -154,7 +154,7 @@ def test_what_was_done_is_not_taken_back_by_an_edit(visit: Callable[..., Visitor
 
 
 def test_f50_a_session_that_is_over_is_told_and_the_text_is_kept(visit: Callable[..., Visitor]) -> None:
-    visitor = visit(tolerated="403 (Forbidden)")
+    visitor = visit(tolerated="401 (Unauthorized)")
     page = visitor.open()
     say(page, "one")
     answers(page).get_by_text("You said: one").wait_for()

@@ -48,9 +48,9 @@ def test_without_the_setting_there_are_no_visitors(guest: Guest, settings: Setti
     key = guest.begin()
     settings.CRIOGEN_THREADS = {}
     for path in ("threads/", f"threads/{key}/", "agents/"):
-        assert code_of(guest.get(path), 403) == "not_authenticated"
-    assert code_of(guest.post("threads/", agent="helper"), 403) == "not_authenticated"
-    assert code_of(guest.post(f"threads/{key}/runs/", text="x"), 403) == "not_authenticated"
+        assert code_of(guest.get(path), 401) == "not_authenticated"
+    assert code_of(guest.post("threads/", agent="helper"), 401) == "not_authenticated"
+    assert code_of(guest.post(f"threads/{key}/runs/", text="x"), 401) == "not_authenticated"
     assert not Run.objects.exists()
 
 
@@ -71,7 +71,7 @@ def test_f62_another_visitors_thread_is_404(guest: Guest, other: Guest) -> None:
     run = guest.send(key, "Hi")["id"]
     other.begin()
     user = Api(a_user("user"))
-    for stranger, status in ((other, 404), (user, 404), (Guest(), 403)):
+    for stranger, status in ((other, 404), (user, 404), (Guest(), 401)):
         for path in ("", "messages/", "history/", "events/", "runs/"):
             assert stranger.get(f"threads/{key}/{path}").status_code == status, path
         for path in ("runs/", "retry/", "rewind/", "approve/", "reject/"):

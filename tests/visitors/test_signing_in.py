@@ -56,7 +56,7 @@ def test_after_the_log_out_it_is_the_users_and_not_the_browsers(guest: Guest, an
     key = guest.begin()
     guest.sign_in(ann)
     guest.client.logout()
-    assert guest.get(f"threads/{key}/").status_code == 403
+    assert guest.get(f"threads/{key}/").status_code == 401
     new = guest.begin()  # somebody new
     assert guest.get(f"threads/{key}/").status_code == 404
     guest.sign_in(ann)
@@ -70,8 +70,8 @@ def test_a_planted_session_gives_its_planter_nothing(guest: Guest, ann: User) ->
     attacker = guest.copy()
     assert attacker.get(f"threads/{key}/").status_code == 200
     guest.sign_in(ann)
-    assert attacker.get(f"threads/{key}/").status_code == 403
-    assert code_of(attacker.post(f"threads/{key}/runs/", text="x"), 403) == "not_authenticated"
+    assert attacker.get(f"threads/{key}/").status_code == 401
+    assert code_of(attacker.post(f"threads/{key}/runs/", text="x"), 401) == "not_authenticated"
 
 
 def test_an_id_that_was_carried_over_begins_nothing_more(guest: Guest, ann: User) -> None:
