@@ -11,6 +11,8 @@ import json
 import math
 from typing import Any
 
+from django.utils.crypto import salted_hmac
+
 MAX_DEPTH = 100
 MAX_INT_BITS = 10_000  # Python itself refuses to read back integers of more than 4,300 digits
 _SCALARS = (str, bool, int, float, type(None))
@@ -73,6 +75,17 @@ def _check_text(text: str, path: str) -> None:
 
 
 def digest(value: Any) -> str:
-    """A hex digest that two equal JSON values share; what an approval is bound to."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """A hex digest that two equal JSON values share, for comparing them here and now."""
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def keyed_digest(value: Any) -> str:
+    """A digest to store, such as that of the arguments which an approval is bound to.
+
+    Keyed with the site's secret: whoever reads the database cannot try out what was digested.
+    """
+    return salted_hmac("criogen_threads.arguments", _canonical(value), algorithm="sha256").hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

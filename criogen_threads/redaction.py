@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.agents import get_agent
+from criogen_threads.agents.secrecy import MASK, shown_result
 from criogen_threads.errors import AgentNotFoundError
 from criogen_threads.policy import get_policy
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     from criogen_threads.agents import Tool
     from criogen_threads.models import Thread
-
-MASK = "[hidden]"
-"""What stands in place of a secret argument."""
 
 View = dict[str, Any]
 
@@ -100,22 +98,27 @@ def content(blocks: Iterable[View], agent: str, to: Audience) -> list[View]:
 def _block(block: View, agent: str, to: Audience) -> View | None:
     if to.everything:
         return block
-    block = {name: value for name, value in block.items() if name != "provider"}
+    block = without(block, "provider")
     for kind, part in (("tool_call", "arguments"), ("tool_result", "content")):
         if kind in block:
             inner = block[kind]
             shown = to.shown(agent, inner["name"])
             if not shown:
                 return None
-            hidden = {**inner, part: None, "hidden": True}
+            hidden = {**without(inner, "shown"), part: None, "hidden": True}
             return {**block, kind: hidden if shown == "name" else _unmasked_part(inner, part, agent, to)}
     return block or None
 
 
 def _unmasked_part(inner: View, part: str, agent: str, to: Audience) -> View:
     if part != "arguments":
-        return inner
+        return {**without(inner, "shown"), part: shown_result(inner)}
     return {**inner, part: masked(inner[part], to.secrets(agent, inner["name"]))}
+
+
+def without(view: Mapping[str, Any], name: str) -> View:
+    """A copy of a view that has no such key."""
+    return {key: value for key, value in view.items() if key != name}
 
 
 def masked(arguments: Any, secrets: Sequence[str]) -> Any:
@@ -191,6 +194,9 @@ def _named(view: View, tool: str, agent: str, to: Audience) -> View | None:
     shown = to.shown(agent, tool)
     if not shown:
         return None
+    if "shown" in view:  # the result repeats a secret
+        told = "result" if "result" in view else "error"
+        view = {**without(view, "shown"), told: view["shown"]}
     if shown == "name":
         hidden: View = {part: None for part in _TOOL_DETAILS if part in view}
         return {**view, **hidden, "hidden": True}

@@ -15,6 +15,7 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connections
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_django import DjangoDbBlocker
+
+hypothesis.settings.register_profile("suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("suite")  # a busy machine is no failure
 
 POSTGRES = pytest.StashKey[PostgreSQL]()
 FOLDER = pytest.StashKey[str]()

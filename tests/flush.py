@@ -62,8 +62,9 @@ def _wait_for_dispatched_runs() -> None:
 
 
 def _idle(pool: DaemonPool) -> bool:
+    """Whether no thread of a pool is at work but the one that asks."""
     with pool._changed:
-        return not pool._jobs and pool._idle == pool._threads
+        return not pool._jobs and pool._idle == pool._threads - pool.is_mine()
 
 
 def _tables(connection: BaseDatabaseWrapper) -> list[str]:

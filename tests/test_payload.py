@@ -6,13 +6,16 @@ import enum
 import math
 from collections import OrderedDict, namedtuple
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from criogen_threads import payload
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -65,6 +68,17 @@ def test_it_is_compact_and_its_digest_does_not_depend_on_the_order_of_keys(value
 def test_digests_of_different_values_differ() -> None:
     values = [{"a": 1}, {"a": "1"}, {"a": 1.5}, {"b": 1}, [1, 2], [2, 1], "", None, {"a": None}, True, "true"]
     assert len({payload.digest(value) for value in values}) == len(values)
+
+
+def test_p40_a_stored_digest_is_keyed_with_the_secret_of_the_site(settings: SettingsWrapper) -> None:
+    value = {"amount": 1}
+    digest = payload.keyed_digest(value)
+    assert len(digest) == 64
+    assert digest == payload.keyed_digest(dict(value))
+    assert digest != payload.keyed_digest({"amount": 2})
+    assert digest != payload.digest(value)
+    settings.SECRET_KEY = "another"
+    assert digest != payload.keyed_digest(value)
 
 
 @pytest.mark.parametrize(

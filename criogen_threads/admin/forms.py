@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from criogen_threads import payload
 from criogen_threads.admin.text import ABSENT, is_unseen
-from criogen_threads.redaction import MASK
+from criogen_threads.agents.secrecy import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,6 +10,7 @@ from django.db import connections
 
 from criogen_threads import payload
 from criogen_threads.agents import ToolError
+from criogen_threads.agents.secrecy import hide_secrets
 from criogen_threads.conf import settings
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.journal import saves
@@ -78,6 +79,7 @@ class Caller:
         asked = self.asked[call.index]
         is_error = status != ToolCall.Status.DONE
         block = result_block(asked["id"], asked["name"], content, is_error=is_error)
+        hide_secrets(block, call.effective_arguments, self._tool(call))
         return saves.Result(call, block, status, start=self.runner.starts.get(call.id))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
+from criogen_threads.agents.secrecy import hide_secrets
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.asking import Request
 from criogen_threads.engine.calling import Caller
@@ -185,6 +186,7 @@ class Runner(Stoppable):
     def _settled(self, call: ToolCall, text: str) -> saves.Result:
         asked = self.conversation.asked()[call.index]
         block = result_block(asked["id"], asked["name"], text, is_error=True)
+        hide_secrets(block, call.effective_arguments, self.agent.tools.get(asked["name"]))
         never_could = call.status == ToolCall.Status.READY
         return saves.Result(call, block, ToolCall.Status.ERROR if never_could else call.status, ran=False)
 

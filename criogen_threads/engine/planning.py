@@ -126,7 +126,7 @@ class Planner:
             call_id=_short(asked["id"], 200),
             name=_short(asked["name"], 100),
             arguments=arguments,
-            arguments_digest=payload.digest(arguments),
+            arguments_digest=payload.keyed_digest(arguments),
         )
         tool = self.agent.tools.get(asked["name"])
         if tool is None or self._problem(tool, asked["name"], arguments):

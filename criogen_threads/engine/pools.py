@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -54,6 +54,10 @@ class DaemonPool:
             self._start_thread()
             self._changed.notify()
         return future
+
+    def is_mine(self) -> bool:
+        """Whether the thread that asks is one of the pool's."""
+        return getattr(_here, "pool", None) is self
 
     @contextmanager
     def without_me(self) -> Iterator[None]:
@@ -130,9 +134,16 @@ def _and_close(job: Callable[[], T]) -> T:
 
 @contextmanager
 def standing_aside() -> Iterator[None]:
-    """Wait for a run, which may need the very pool that this thread is of: a tool that calls another agent."""
+    """Wait for a run, which may need the very pool that this thread is of: a tool that calls another agent.
+
+    It gives its connection back, too.
+    """
     pool: DaemonPool | None = getattr(_here, "pool", None)
-    with pool.without_me() if pool else nullcontext():
+    if pool is None:
+        yield
+        return
+    close_connections()
+    with pool.without_me():
         yield
 
 

@@ -123,7 +123,10 @@ def _referred(type: str, message: Message | None, call: ToolCall | None) -> dict
         return details
     if type in ("tool_complete", "tool_error"):
         name = "result" if type == "tool_complete" else "error"
-        details[name] = message.content[0]["tool_result"]["content"]
+        result = message.content[0]["tool_result"]
+        details[name] = result["content"]
+        if "shown" in result:
+            details["shown"] = result["shown"]
     elif type == "agent_complete":
         details["response"] = transcript.text_of(message.content)
     else:

@@ -153,7 +153,7 @@ def _result(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # 
         return []
     shown = viewer.sees(told.event.agent, call.name)
     block = message.content[0]["tool_result"]
-    content = viewer.result(told.event.agent, call.name, block["content"]) if shown else ""
+    content = viewer.result(told.event.agent, block) if shown else ""
     metadata = {**place(message), "isError": bool(block.get("is_error")), **({} if shown else {"hidden": True})}
     result = ag.ToolCallResultEvent(
         message_id=str(message.id), tool_call_id=call_name(call), content=json_text(content), role="tool",

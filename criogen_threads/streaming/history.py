@@ -64,7 +64,7 @@ def _result(own: View, result: View, agent: str, waiting: list[tuple[str, str]],
         waiting.remove(answered)
     if answered is None or not viewer.sees(agent, result["name"]):
         return None
-    content = json_text(viewer.result(agent, result["name"], result["content"]))
+    content = json_text(viewer.result(agent, result))
     return {**own, "toolCallId": answered[1], "content": content}
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import redaction
+from criogen_threads.agents.secrecy import shown_result
 from criogen_threads.redaction import Audience
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from criogen_threads.models import Thread
 
 
@@ -38,9 +41,9 @@ class Viewer:
             return {}
         return redaction.masked(arguments, self.audience.secrets(agent, tool))
 
-    def result(self, agent: str, tool: str, content: Any) -> Any:
-        """The result of a call as this person is shown it; "" where it is hidden."""
-        return content if self.sees(agent, tool) == "all" else ""
+    def result(self, agent: str, result: Mapping[str, Any]) -> Any:
+        """The content of a call's result as this person is shown it; "" where it is hidden."""
+        return shown_result(result) if self.sees(agent, result["name"]) == "all" else ""
 
     def approval(self, agent: str, view: dict[str, Any]) -> dict[str, Any] | None:
         """An open approval as this person is shown it; None where nothing is."""

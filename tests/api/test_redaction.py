@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from criogen_threads import redaction
-from criogen_threads.agents import tool
+from criogen_threads.agents import ToolError, tool
+from criogen_threads.agents.secrecy import MASK
 from criogen_threads.models import ToolCall
-from criogen_threads.redaction import MASK, Audience
+from criogen_threads.redaction import Audience
 from tests.api.support import Api, a_user
-from tests.support import an_agent, call
+from tests.support import Heard, an_agent, call, results
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -113,6 +115,29 @@ def test_a_tool_that_is_gone_shows_its_name_only(owner: User) -> None:
         assert "t_all_secret" in shown
         assert SECRET not in shown
         assert PLAIN not in shown
+
+
+@pytest.mark.parametrize("ends", ["returns", "fails", "does not fit"])
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_result_that_repeats_a_secret_does_not_show_it(owner: User, ends: str, atomic: bool) -> None:
+    """Nobody is shown it; the model, which knows it, and the site's own code are."""
+
+    def act(pin: Annotated[str, Field(max_length=100 if ends != "does not fit" else 5)]) -> Any:
+        if ends == "fails":
+            raise ToolError(f"{pin} is wrong")
+        return {"checked": [pin]}
+
+    acting = tool(name="act", description="Acts.", secrets=["pin"], atomic=atomic)(act)
+    model = Heard([call("act", pin=SECRET)], "Done.")
+    chat = an_agent(model=model, tools=[acting]).thread("one", actor=owner)
+    chat.send_sync("hi")
+    for person in (owner, a_user("viewer", "view_transcript", staff=True)):
+        shown = everything(Api(person))
+        assert SECRET not in shown
+        assert shown.count(MASK) >= (4 if ends != "does not fit" else 2)  # arguments and result, messages and events
+    [told] = results(model.given[-1])
+    assert (SECRET in json.dumps(told)) == (ends != "does not fit")
+    assert [told] == results(chat.messages_sync())
 
 
 def test_an_event_that_is_not_shown_leaves_a_gap_and_pages_go_on(owner: User) -> None:

@@ -24,12 +24,19 @@ def open_connections() -> tuple[int, int]:
     transaction. SQLite: of this process, and none ever does (its transactions are counted by its lock)."""
     if connection.vendor == "sqlite":
         name = Path(connection.settings_dict["NAME"]).resolve()
-        files = (file.resolve() for file in Path("/proc/self/fd").iterdir() if file.exists())
-        return sum(file == name for file in files), 0
+        return sum(_target(file) == str(name) for file in Path("/proc/self/fd").iterdir()), 0
     with connection.cursor() as cursor:
         cursor.execute(SQL)
         total, in_transaction = cursor.fetchone()
     return total, in_transaction
+
+
+def _target(link: Path) -> str:
+    """What an open file is; "" when it was closed meanwhile."""
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
 
 
 @contextmanager

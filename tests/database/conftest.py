@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection, connections
 
+from criogen_threads.engine.journal.writing import patiently
 from project.database import database
 from tests.flush import flush, stop_worker
 from tests.services import PostgreSQL
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
 ALIAS = "breakable"
+POOL = {"timeout": 0.3, "reconnect_timeout": 0.1}
 
 
 class Router:
@@ -34,7 +36,9 @@ class Router:
 
 
 class Breakable(PostgreSQL):
-    """A server whose connections can be ended."""
+    """A server whose connections can be ended, and which may crash: what it has committed is in its log."""
+
+    settings: ClassVar = {**PostgreSQL.settings, "synchronous_commit": "on"}
 
     def terminate(self) -> None:
         """End every connection but that of this call, as an administrator or a failover does."""
@@ -49,7 +53,7 @@ def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
         pytest.skip("a file does not go away")
     with Breakable() as server, django_db_blocker.unblock():
         entry = database(server.url)
-        entry["OPTIONS"]["pool"] |= {"timeout": 0.3, "reconnect_timeout": 0.1}
+        entry["OPTIONS"]["pool"] |= POOL
         connections.settings[ALIAS] = connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS]
         call_command("migrate", database=ALIAS, verbosity=0)
         try:
@@ -57,6 +61,21 @@ def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
         finally:
             _forget_connections()
             del connections.settings[ALIAS]
+
+
+@contextmanager
+def reached_by(**changed: Any) -> Iterator[None]:
+    """Reach the database in another way while the block runs: other entries of its settings."""
+    entry = connections.settings[ALIAS]
+    before = dict(entry)
+    try:
+        _forget_connections()
+        entry.update(changed)
+        yield
+    finally:
+        stop_worker()
+        _forget_connections()
+        entry.update(before)
 
 
 @pytest.fixture
@@ -71,8 +90,16 @@ def server(one_server: Breakable, settings: SettingsWrapper, django_db_blocker: 
         stop_worker()
         forget_agents()
         connections[ALIAS].close()
-        flush(connections[ALIAS])
+        patiently(lambda: flush(connections[ALIAS]))
         connections[ALIAS].close()
+
+
+@pytest.fixture
+def pool_size(server: Breakable, request: pytest.FixtureRequest) -> Iterator[int]:
+    """The database behind a pool that has at most so many connections."""
+    options = connections.settings[ALIAS]["OPTIONS"]
+    with reached_by(OPTIONS={**options, "pool": {**POOL, "min_size": 1, "max_size": request.param}}):
+        yield request.param
 
 
 def _forget_connections() -> None:

@@ -5,44 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 from project.desk.models import CallBack
 from tests.machine.world import ATOMIC
 from tests.support import is_valid
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
+    from criogen_threads.models import Thread, ToolCall
+    from tests.machine.rows import Rows
     from tests.machine.world import World
-
-
-class Rows:
-    """Every row of a thread, read once."""
-
-    def __init__(self, key: str) -> None:
-        self.thread = Thread.objects.filter(key=key).select_related("head", "current_run").first()
-        own = {"thread": self.thread}
-        self.runs = {run.pk: run for run in Run.objects.filter(**own).order_by("number")}
-        self.checkpoints = {c.pk: c for c in Checkpoint.objects.filter(**own).order_by("version")}
-        self.messages = {message.pk: message for message in Message.objects.filter(**own)}
-        self.calls = {call.pk: call for call in ToolCall.objects.filter(**own).order_by("created_at", "try_number")}
-        self.events = {event.pk: event for event in Event.objects.filter(**own).order_by("seq")}
-
-    def chain(self, checkpoint: UUID | None) -> list[UUID]:
-        """A checkpoint and its ancestors."""
-        found = []
-        while checkpoint is not None:
-            found.append(checkpoint)
-            checkpoint = self.checkpoints[checkpoint].parent_id
-        return found
-
-    def said(self, checkpoint: UUID) -> list[dict[str, Any]]:
-        """The conversation at a checkpoint."""
-        found, pk = [], self.checkpoints[checkpoint].message_id
-        while pk is not None:
-            found.append({"role": self.messages[pk].role, "content": self.messages[pk].content})
-            pk = self.messages[pk].parent_id
-        return found[::-1]
 
 
 def check(rows: Rows, world: World) -> None:
@@ -73,7 +43,7 @@ def check_numbers(rows: Rows, thread: Thread) -> None:
 
 def check_statuses(rows: Rows, thread: Thread) -> None:
     """The thread, its run and its head say the same."""
-    run, head = thread.current_run, thread.head
+    run, head = rows.run, rows.head
     live = [each.status for each in rows.runs.values() if each.status in ("in_progress", "requires_action")]
     wanted = {
         "idle": ({None, "completed"}, []),

@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from criogen_threads import errors, inputs
 from criogen_threads.engine.dispatch.executing import execute
 from criogen_threads.models import Thread as ThreadRow
-from tests.machine.checks import Rows, check
+from tests.machine.checks import check
 from tests.machine.driving import Driver
 from tests.machine.reference import WAYS, Plan, Thread
+from tests.machine.rows import Rows
 from tests.machine.world import APPROVED, KINDS, World
 
 rounds = st.lists(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3), max_size=2)
@@ -35,13 +36,13 @@ class ThreadMachine(RuleBasedStateMachine):
         self.world = World()
         self.chat = self.world.agent.thread(f"machine-{next(numbers)}")
         self.driver = Driver(self.chat, self.world)
+        self.rows = Rows(self.chat.id)
         self.model = Thread()
         self.queue: list[tuple[UUID, Plan, dict[str, Any]]] = []
         self.answered: list[tuple[UUID, bool]] = []
         self.history: list[UUID] = []
-        self.seen: dict[UUID, tuple[Any, ...]] = {}  # every checkpoint ever, as it was when it was seen first
-        self.said: dict[UUID, list[dict[str, Any]]] = {}
-        self.states: dict[UUID, dict[str, Any]] = {}
+        self.states: dict[UUID, dict[str, Any]] = {}  # of every checkpoint ever
+        self.checked: Any = None  # the mark of the rows that were found to be right
         self.rewound_to: UUID | None = None
         self.nothing_is_there()
 
@@ -167,7 +168,7 @@ class ThreadMachine(RuleBasedStateMachine):
 
     def _row(self, index: int) -> UUID:
         """The newest row of a call in the current run."""
-        rows = Rows(self.chat.id)
+        rows = self.rows
         assert rows.thread is not None
         own = [call for call in rows.calls.values() if call.run_id == rows.thread.current_run_id]
         answer = max(rows.messages[call.message_id].position for call in own)
@@ -175,25 +176,25 @@ class ThreadMachine(RuleBasedStateMachine):
 
     # Going back ----------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.seen)
+    @precondition(lambda self: self.states)
     @rule(data=st.data())
     def rewind(self, data: st.DataObject) -> None:
-        target = data.draw(st.sampled_from(sorted(self.seen, key=lambda pk: self.seen[pk][0])))
+        target = data.draw(st.sampled_from(list(self.rows.checkpoints)))
         head = self.run(self.chat.rewind(target))
         assert head["source"] == "fork"
         self.rewound_to = target
-        self.model.rewind(self.seen[target][1], self.said[target], self.states[target])
+        self.model.rewind(self.rows.checkpoints[target].status, self.rows.said(target), self.states[target])
         self.answered = []
         self.driver.is_taken()
 
-    @precondition(lambda self: len(self.seen) > 30)
+    @precondition(lambda self: len(self.states) > 30)
     @rule()
     def delete(self) -> None:
         assert self.run(self.chat.delete()) is True
-        old = next(iter(self.seen))
+        old = next(iter(self.states))
         self.model = Thread()
         self.queue, self.answered, self.history = [], [], []
-        self.seen, self.said, self.states = {}, {}, {}
+        self.states = {}
         self.driver.is_taken()
         self._is_refused(self.chat.rewind(old), "checkpoint_not_found")
         self.nothing_is_there()
@@ -264,12 +265,14 @@ class ThreadMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_rows_are_right(self) -> None:
-        if not hasattr(self, "model"):
+        """Read anew after whatever may have written."""
+        if not hasattr(self, "model") or (mark := self._mark()) == self.checked:
             return
-        rows = Rows(self.chat.id)
-        check(rows, self.world)
-        self._check_model(rows)
-        self._check_history(rows)
+        self.rows.read()
+        check(self.rows, self.world)
+        self._check_model(self.rows)
+        self._check_history(self.rows)
+        self.checked = mark
 
     def _check_model(self, rows: Rows) -> None:
         model, thread = self.model, rows.thread
@@ -291,25 +294,15 @@ class ThreadMachine(RuleBasedStateMachine):
             assert (again.plan, again.round, set(again.open)) == (model.plan, model.round, set(model.open))
 
     def _check_history(self, rows: Rows) -> None:
-        """Newer checkpoints on top of the older ones, or a fork on top of its target; nothing is overwritten."""
-        for pk, was in self.seen.items():
-            assert _facts(rows.checkpoints[pk]) == was, "a checkpoint was changed"
-            assert rows.said(pk) == self.said[pk], "the conversation at a checkpoint was changed"
+        """Newer checkpoints on top of the older ones, or a fork on top of its target."""
         history = [UUID(each["id"]) for each in self.run(self.chat.history(10_000))]
         below = rows.chain(self.rewound_to) if self.rewound_to else self.history
         assert history[len(history) - len(below) :] == below
         assert not self.rewound_to or len(history) == len(below) + 1
-        assert set(history[: len(history) - len(below)]) == set(rows.checkpoints) - set(self.seen)
+        new = rows.checkpoints.keys() - self.states.keys()
+        assert set(history[: len(history) - len(below)]) == new
         self.history, self.rewound_to = history, None
-        for pk, checkpoint in rows.checkpoints.items():
-            if pk not in self.seen:
-                self.seen[pk], self.said[pk] = _facts(checkpoint), rows.said(pk)
-                self.states[pk] = dict(self.model.state)
-
-
-def _facts(checkpoint: Any) -> tuple[Any, ...]:
-    names = ("version", "status", "source", "step", "parent_id", "message_id", "run_id", "state", "state_at_id")
-    return tuple(getattr(checkpoint, name) for name in names)
+        self.states.update((pk, dict(self.model.state)) for pk in new)
 
 
 def _approves(answer: Any) -> bool:

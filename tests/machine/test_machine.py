@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.machine import ThreadMachine
+from tests.machine.rows import append_only
 from tests.support import forget_agents
 
 if TYPE_CHECKING:
@@ -28,14 +29,15 @@ def test_a_thread_keeps_its_promises_whatever_is_done_with_it(settings: Settings
         "BUSY_TIMEOUT": 5, "MODEL_BACKOFF": 0.01, "DISPATCHER": "criogen_threads.testing.LeftInLine",
     }  # fmt: skip
     try:
-        run_state_machine_as_test(ThreadMachine, settings=PROFILE)
+        with append_only():
+            run_state_machine_as_test(ThreadMachine, settings=PROFILE)
     finally:
         forget_agents()
 
 
 PROFILE = settings(
-    max_examples=1500 if LONG else 40,
-    stateful_step_count=100 if LONG else 50,
+    max_examples=1500 if LONG else 100,
+    stateful_step_count=100 if LONG else 40,
     deadline=None,
     database=None,
     print_blob=True,
