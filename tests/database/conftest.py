@@ -47,11 +47,18 @@ class Breakable(PostgreSQL):
             own.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {others}")
 
 
+class OlderPostgreSQL(Breakable):
+    """One that has no ``transaction_timeout``."""
+
+    programs = "pginstall"
+
+
 @pytest.fixture(scope="module")
-def one_server(django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
+def one_server(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
+    """A server of the kind that the module asks for, by ``SERVER``."""
     if connection.vendor == "sqlite":
         pytest.skip("a file does not go away")
-    with Breakable() as server, django_db_blocker.unblock():
+    with getattr(request.module, "SERVER", Breakable)() as server, django_db_blocker.unblock():
         entry = database(server.url)
         entry["OPTIONS"]["pool"] |= POOL
         connections.settings[ALIAS] = connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS]

@@ -15,10 +15,26 @@ if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
 
 
+LIMITS_TRANSACTIONS = 170_000
+"""The first PostgreSQL that has ``transaction_timeout``."""
+
+
+def limit_of(connection: BaseDatabaseWrapper) -> str:
+    """The server's limit for a process that stops below the lock of a thread."""
+    newer = connection.pg_version >= LIMITS_TRANSACTIONS  # type: ignore[attr-defined]
+    return "transaction_timeout" if newer else "idle_in_transaction_session_timeout"
+
+
 def pipeline(connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
-    """Send the statements of this block together, where the driver can."""
+    """Send the statements of this block together, where the driver can and the server limits whole transactions.
+
+    An older one limits idle ones only, which rests inside a pipeline, and after one too: psycopg ends it with a
+    Flush. A process that stops there would hold the lock for ever.
+    """
     raw = _psycopg(connection)
-    return nullcontext() if raw is None else raw.pipeline()
+    if raw is None or raw.info.server_version < LIMITS_TRANSACTIONS:
+        return nullcontext()
+    return raw.pipeline()
 
 
 def open_cursor(connection: BaseDatabaseWrapper, *, binary: bool = False) -> CursorWrapper:

@@ -24,6 +24,7 @@ from django.db.models.functions import Now
 
 from criogen_threads.conf import settings
 from criogen_threads.engine import listening
+from criogen_threads.engine.journal.driver import limit_of
 from criogen_threads.engine.journal.statements import Bind, Select, Session, bind
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
@@ -46,21 +47,12 @@ STANDING = (
 )  # fmt: skip
 
 
-def _limit_of(connection: BaseDatabaseWrapper) -> str:
-    """The server's limit for a process that stops below the lock.
-
-    That for idle transactions rests inside a pipeline, and after one too: psycopg ends it with a Flush.
-    """
-    newer = connection.pg_version >= 170000  # type: ignore[attr-defined]
-    return "transaction_timeout" if newer else "idle_in_transaction_session_timeout"
-
-
 def _locking(queryset: QuerySet[Thread], connection: BaseDatabaseWrapper) -> QuerySet[Thread, Any]:
     features = connection.features
     locked = queryset.select_for_update(no_key=features.has_select_for_no_key_update)
     if connection.vendor == "postgresql":
         limit = Func(
-            Value(_limit_of(connection)), Bind("locked_for", CharField()), Value(value=True),
+            Value(limit_of(connection)), Bind("locked_for", CharField()), Value(value=True),
             function="set_config", output_field=CharField(),
         )  # fmt: skip
         return locked.annotate(limit=limit).values_list("id", "limit", named=True)
