@@ -14,7 +14,8 @@ from criogen_threads.engine.dispatch.executing import execute
 from criogen_threads.engine.journal.statements import Session
 from criogen_threads.models import Run, Thread, ToolCall
 from project.desk.models import CallBack
-from tests.machine.checks import Rows, check_calls, check_numbers, check_references, check_statuses
+from tests.machine.checks import check_calls, check_numbers, check_references, check_statuses
+from tests.machine.rows import Rows
 from tests.support import an_agent, call, in_db, is_valid, refused, texts
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def losses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sett
 
 def are_right(key: str) -> Rows:
     rows = Rows(key)
+    rows.read()
     assert rows.thread is not None
     check_numbers(rows, rows.thread)
     check_statuses(rows, rows.thread)
