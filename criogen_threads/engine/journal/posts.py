@@ -113,7 +113,8 @@ def _record(pen: Pen, run: Run, call: ToolCall, decision: Decision, actor_id: An
         ToolCall, call.pk, status=status, approved=decision.approve, decided_by=actor_id, decided_at=locked.now,
         reason=decision.reason, edited_arguments=decision.arguments,
     )  # fmt: skip
-    note_call(pen, "approval_decided", call, run, details={"approved": decision.approve})
+    by = {} if actor_id is None else {"decided_by": str(actor_id)}
+    note_call(pen, "approval_decided", call, run, details={"approved": decision.approve, **by})
     locked.pending -= 1
     pen.thread(pending=locked.pending)
     pen.tell(
