@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 
 from criogen_threads import inputs
 from criogen_threads.admin import exports
-from criogen_threads.admin.base import APP, Console, audience, handle_on, identifier, note
+from criogen_threads.admin.base import APP, Console, audience, identifier, note
 from criogen_threads.admin.branching import checkpoint
 from criogen_threads.admin.consequences import consequences
 from criogen_threads.policy import get_policy
+from criogen_threads.threads import handle_on
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -113,11 +114,6 @@ class Acting(Console):
         response.headers["X-Content-Type-Options"] = "nosniff"
         self._told(request, thread, "export", format=kind)
         return response
-
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Who of the staff did what: the admin's own log of this thread."""
-        self.seen_thread(request, object_id)
-        return super().history_view(request, object_id, extra_context)
 
     def _allowed(self, request: HttpRequest, pk: Any, verb: str) -> Thread:
         """A thread that this person may see, and do this with."""

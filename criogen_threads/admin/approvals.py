@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from criogen_threads.admin.ages import age, remaining
-from criogen_threads.admin.base import APP
+from criogen_threads.admin.base import APP, may_enter
 from criogen_threads.admin.bulk import BulkDecisions
 from criogen_threads.admin.filters import AgeFilter, AgentFilter, ByMeFilter, StatusFilter, ToolFilter
 from criogen_threads.admin.paging import BoundedPaginator
@@ -34,7 +34,6 @@ MOST_ROWS = 6
 PARTS = "criogen_threads/admin/parts"
 
 ENTRY = ("decide_toolcall", "view_toolcall", "view_transcript")
-"""Any of these permissions opens the queue; the policy says which approvals are in it."""
 
 
 def open_approvals() -> QuerySet[ToolCall]:
@@ -51,6 +50,7 @@ def _is_open() -> Q:
 class ApprovalAdmin(BulkDecisions):
     """``admin/criogen_threads/approval/``"""
 
+    entry = ENTRY
     list_display_links = None
     list_filter = [StatusFilter, ToolFilter, AgentFilter, AgeFilter, ByMeFilter]
     list_select_related = ["thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by"]
@@ -64,24 +64,17 @@ class ApprovalAdmin(BulkDecisions):
 
     class Media:
         css = {"all": ["criogen_threads/console.css"]}
+        js = ["criogen_threads/console.js"]
 
     # Who may what -------------------------------------------------------------------------------------------------
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        user = request.user
-        if not (user.is_active and user.is_staff):
-            return False
-        if obj is None:
-            return any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
+    def may_see(self, user: Any, row: ToolCall) -> bool:
         policy = get_policy()
-        return policy.see(user, obj.thread) or policy.decide(user, obj, obj.thread, obj.run)
+        return policy.see(user, row.thread) or policy.decide(user, row, row.thread, row.run)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         """For the actions; each call is asked about when it is answered."""
-        return request.user.is_staff and request.user.has_perm(f"{APP}.decide_toolcall")
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
+        return may_enter(request.user, ["decide_toolcall"])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Approvals of threads that this user may read, and those that are theirs to answer."""
@@ -119,17 +112,18 @@ class ApprovalAdmin(BulkDecisions):
             context = {"rows": rows[:MOST_ROWS], "left": len(rows[MOST_ROWS:]), "hidden": view.get("hidden")}
             return render_to_string(f"{PARTS}/listed_arguments.html", context)
 
-        return ["what", table, "asked", "thread_link", "waits"]
+        return ["what", table, "asked", "waits"]
 
     @admin.display(description=gettext_lazy("asked by"))
-    def asked(self, call: Approval) -> str:
+    def asked(self, call: Approval) -> SafeString:
+        """Who asked, in which thread, and whom."""
         who = call.run.actor or call.thread.owner
-        return who.get_username() if who else _("the site")
-
-    @admin.display(description=gettext_lazy("thread"))
-    def thread_link(self, call: Approval) -> SafeString:
         address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[call.thread_id])
-        return format_html('<a href="{}">{}</a><br>{}', address, visible(call.thread.key), visible(call.run.agent))
+        return format_html(
+            '{}<br><a href="{}">{}</a><br><span class="criogen-quiet">{}</span>',
+            visible(who.get_username() if who else _("the site")), address, visible(call.thread.key),
+            visible(call.run.agent),
+        )  # fmt: skip
 
     @admin.display(description=gettext_lazy("age"))
     def waits(self, call: Approval) -> str:
@@ -145,6 +139,7 @@ class ApprovalAdmin(BulkDecisions):
     def get_urls(self) -> list[Any]:
         own = [
             path("answer/", self.own_view(self.bulk_view), name=f"{APP}_approval_bulk"),
+            path("<uuid:pk>/live/", self.own_view(self.live_view), name=f"{APP}_approval_live"),
             path("<uuid:pk>/answer/", self.own_view(self.answer_view), name=f"{APP}_approval_answer"),
         ]
         return [*own, *super().get_urls()]

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import admin, messages
 from django.db import transaction
-from django.http import Http404
+from django.http import Http404, HttpResponseNotAllowed, HttpResponseNotModified
+from django.shortcuts import render
 from django.template.response import TemplateResponse
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from criogen_threads import errors, inputs, redaction
-from criogen_threads.agents import Agent, get_agent
 from criogen_threads.api.waiting import release
 from criogen_threads.engine import telling
 from criogen_threads.models import Thread
 from criogen_threads.policy import get_policy
-from criogen_threads.threads import ThreadHandle
+from criogen_threads.threads import handle_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
     from uuid import UUID
 
@@ -38,6 +38,11 @@ T = TypeVar("T")
 
 APP = "criogen_threads"
 
+LIVE = ("running",)
+
+FAST, SLOW = 1500, 10_000
+"""Milliseconds after which a page asks what has changed: while something is under way, and else."""
+
 EXPLAINED = {
     "thread_busy": gettext_lazy("A run is under way. Cancel it first, or wait for its end."),
     "thread_suspended": gettext_lazy("The thread waits for an approval."),
@@ -47,6 +52,15 @@ EXPLAINED = {
     "agent_not_found": gettext_lazy("The site has no agent of this name any more."),
     "too_many_runs": gettext_lazy("You have as many runs under way as one person may have."),
 }
+
+
+def is_staff(user: Any) -> bool:
+    return bool(user.is_active and user.is_staff)
+
+
+def may_enter(user: Any, permissions: Iterable[str]) -> bool:
+    """Whether a member of the staff has any of these permissions."""
+    return is_staff(user) and any(user.has_perm(f"{APP}.{name}") for name in permissions)
 
 
 def explain(error: errors.CriogenError) -> str:
@@ -66,7 +80,28 @@ def moment(when: datetime | None) -> str:
 
 
 class Console(AnyModelAdmin):
-    """An admin that shows rows which only the journal writes."""
+    """An admin that shows rows which only the journal writes.
+
+    A subclass says with ``entry`` which permissions open its list (any of them does; the policy says which rows are
+    in it), with ``may_see`` who is shown a row, and with ``row_page`` what its page is.
+    """
+
+    entry: tuple[str, ...] = ()
+
+    def may_see(self, user: Any, row: Any) -> bool:
+        raise NotImplementedError
+
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        raise NotImplementedError
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        user = request.user
+        if obj is None:
+            return may_enter(user, self.entry)
+        return is_staff(user) and self.may_see(user, obj)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
         return False
@@ -77,12 +112,38 @@ class Console(AnyModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         return False
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002
+        extra_context: Any = None,  # noqa: ARG002
+    ) -> HttpResponse:
+        """The page of a row, which is read and never edited."""
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET"])
+        return self.row_page(request, object_id)
+
     def page(self, request: HttpRequest, template: str, status: int = 200, **context: Any) -> TemplateResponse:
         """One of the console's own pages."""
         request.current_app = self.admin_site.name
         common = {**self.admin_site.each_context(request), "opts": self.model._meta, "media": self.media}
         name = f"criogen_threads/admin/{template}.html"
         return TemplateResponse(request, name, {**common, **context}, status=status)
+
+    @staticmethod
+    def refreshed(
+        request: HttpRequest, template: str, facts: Iterable[Any], context: Callable[[], dict[str, Any]]
+    ) -> HttpResponse:
+        """The part of a page that its script asks for again and again; 304 while these facts stay the same."""
+        tag = '"' + "-".join(map(str, (*facts, request.user.pk, get_language()))) + '"'
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        if request.headers.get("If-None-Match") == tag:
+            return HttpResponseNotModified(headers=headers)
+        response = render(request, f"criogen_threads/admin/parts/{template}.html", context())
+        for name, value in headers.items():
+            response.headers[name] = value
+        return response
 
     def own_view(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         """A view of the console: staff only, and without a transaction around it, as what it calls has its own."""
@@ -114,19 +175,6 @@ class Console(AnyModelAdmin):
         """Call something that works in other threads, without keeping a connection that they may need."""
         release()
         return function(*args, **kwargs)
-
-
-def handle_on(thread: Thread, user: Any) -> ThreadHandle:
-    """The Python API on this thread, on behalf of this user."""
-    return ThreadHandle(thread.key, agent=_agent_or_stand_in(thread.agent), actor=user)
-
-
-def _agent_or_stand_in(name: str) -> Agent:
-    """The thread's agent; one without tools where it is gone: the thread can still be rewound and deleted."""
-    try:
-        return get_agent(name)
-    except errors.AgentNotFoundError:
-        return Agent(name, model="gone")
 
 
 def note(thread: Thread, user: Any, action: str, **details: Any) -> None:

@@ -40,6 +40,11 @@ class Line:
     y2: int
     on_history: bool
 
+    @property
+    def to_end(self) -> bool:
+        """Whether it goes down to the row's end, wherever that is: a row whose text wraps is higher."""
+        return self.y2 == HEIGHT
+
 
 @dataclass
 class Row:

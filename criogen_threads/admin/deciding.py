@@ -12,17 +12,22 @@ from django.utils.translation import gettext as _
 
 from criogen_threads import errors, inputs, redaction
 from criogen_threads.admin.ages import age, remaining
-from criogen_threads.admin.base import APP, Console, audience, explain, handle_on
+from criogen_threads.admin.asking import askers
+from criogen_threads.admin.base import APP, LIVE, SLOW, Console, audience, explain, standing
 from criogen_threads.admin.forms import ArgumentsForm
 from criogen_threads.admin.story import story
 from criogen_threads.admin.text import arguments, difference, visible
 from criogen_threads.agents import InvalidArguments, Tool, get_agent
 from criogen_threads.engine.views import approval_view
-from criogen_threads.models import Approval, ToolCall
+from criogen_threads.models import Approval, Message, ToolCall
 from criogen_threads.policy import get_policy
+from criogen_threads.threads import handle_on
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
+
+PACE = 2000
+"""Milliseconds after which the page asks whether somebody else has answered, or the run has gone on."""
 
 AROUND = 20
 """Messages of the conversation that stand above an approval."""
@@ -31,15 +36,7 @@ AROUND = 20
 class Deciding(Console):
     """``approval/{id}/change/`` shows it, ``approval/{id}/answer/`` takes the answer."""
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",  # noqa: ARG002
-        extra_context: Any = None,  # noqa: ARG002
-    ) -> HttpResponse:
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET"])
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self._page(request, self._call(request, object_id))
 
     def answer_view(self, request: HttpRequest, pk: Any) -> HttpResponse:
@@ -118,7 +115,19 @@ class Deciding(Console):
         return views[0] if views else {**full, "arguments": None, "edited_arguments": None, "hidden": True}
 
     def _page(self, request: HttpRequest, call: ToolCall, *, status: int = 200, **context: Any) -> HttpResponse:
+        shown = self._shown(request, call)
+        return self.page(request, "approval", status, **{**shown, **context})
+
+    def live_view(self, request: HttpRequest, pk: Any) -> HttpResponse:
+        """What changes on the page of an approval when somebody answers it, and the run goes on."""
+        call = self._call(request, pk)
+        stands = standing(call.thread)
+        facts = (call.pk, call.status, stands.seq, stands.state, audience(request, call.thread).staff)
+        return self.refreshed(request, "live_approval", facts, lambda: self._shown(request, call))
+
+    def _shown(self, request: HttpRequest, call: ToolCall) -> dict[str, Any]:
         view, tool = self.shown_view(request, call), tool_of(call)
+        stands = standing(call.thread)
         waiting = call.status == ToolCall.Status.AWAITING_APPROVAL
         left = remaining(call)
         may = waiting and get_policy().decide(request.user, call, call.thread, call.run)
@@ -127,7 +136,8 @@ class Deciding(Console):
         if may_approve and tool is not None and isinstance(view["arguments"], dict):
             form = ArgumentsForm(tool, view["arguments"])
         edited = view.get("edited_arguments")
-        shown = {
+        told = self._around(request, call)
+        return {
             "title": _("Approval of %(tool)s") % {"tool": call.name},
             "call": call,
             "thread": call.thread,
@@ -140,7 +150,7 @@ class Deciding(Console):
             "masked": [visible(name) for name in (tool.secrets if tool else ())],
             "difference": difference(view["arguments"], edited) if isinstance(edited, dict) else None,
             "reason": visible(call.reason or "") if view.get("reason") else "",
-            "asked": call.run.actor or call.thread.owner,
+            "askers": askers(call.thread, call.run, told),
             "age": age(call.created_at),
             "left": left,
             "waiting": waiting,
@@ -149,15 +159,21 @@ class Deciding(Console):
             "may_approve": may_approve,
             "why_not": _why_not(request.user, call) if waiting and not may else "",
             "form": form,
-            "story": self._around(request, call),
+            "story": told,
+            "state": stands.state,
+            "live_url": reverse(f"{self.admin_site.name}:{APP}_approval_live", args=[call.pk]),
+            "every": PACE if waiting or stands.state in LIVE else SLOW,
+            "offered": "answer" if may else "",
         }
-        return self.page(request, "approval", status, **{**shown, **context})
 
     def _around(self, request: HttpRequest, call: ToolCall) -> Any:
-        """The conversation that led here, for those who may read it."""
+        """The conversation that led here, and what the run said since; for those who may read it."""
         if not get_policy().see(request.user, call.thread):
             return None
-        return story(call.thread, call.message_id, audience(request, call.thread), limit=AROUND)
+        said = Message.objects.filter(thread=call.thread_id, run=call.run_id).order_by("-position")
+        waiting = call.status == ToolCall.Status.AWAITING_APPROVAL
+        tail = call.message_id if waiting else said.values_list("pk", flat=True).first()
+        return story(call.thread, tail or call.message_id, audience(request, call.thread), limit=AROUND)
 
 
 def tool_of(call: ToolCall) -> Tool | None:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth import get_user_model
+
 from criogen_threads import redaction
+from criogen_threads.admin.measures import duration
 from criogen_threads.admin.text import pretty, visible
 from criogen_threads.engine import reads
 from criogen_threads.engine.chains import format_chain
@@ -22,13 +25,22 @@ if TYPE_CHECKING:
 
 PAGE = 100
 DEEPEST = 5
+ENDS = frozenset({"tool_complete", "tool_error", "agent_complete", "run_complete"})
+"""Events that end what the event above them began."""
+
+BRIEF = ("tool_name", "action", "decided_by", "by", "code")
+"""Details that say in a word what an event is about."""
+
 CUT = 2_000
 """Characters of a detail that the page shows; the story has the whole text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One event; ``depth`` is how far below the root of its chain it stands on this page."""
+    """One event; ``depth`` is how far below the root of its chain it stands on this page.
+
+    ``brief`` says which tool, or who, in a word; ``lasted`` how long what it ends took.
+    """
 
     id: str
     seq: int
@@ -36,6 +48,8 @@ class Happening:
     agent: SafeString
     when: datetime
     depth: int
+    brief: SafeString
+    lasted: str
     details: list[tuple[SafeString, SafeString, int]]
 
 
@@ -51,21 +65,41 @@ def page(thread: Thread, after: int, to: Audience) -> Happenings:
     """The events of a thread after a number."""
     views = reads.events_after(thread.pk, after, PAGE + 1)
     more = len(views) > PAGE
-    depths: dict[str, int] = {}
+    names = _names(views)
+    above: dict[str, tuple[int, int]] = {}  # depth and moment of what other events hang below
     rows = []
     for view in views[:PAGE]:
-        depth = depths.get(view["parent_id"], -1) + 1
-        depths[view["id"]] = min(depth, DEEPEST)
+        depth, began = above.get(view["parent_id"], (-1, 0))
+        above[view["id"]] = (min(depth + 1, DEEPEST), view["created_at_ms"])
         shown = redaction.event(view, to)
         if shown is not None:
-            rows.append(_happening(shown, depths[view["id"]]))
+            rows.append(_happening(shown, above[view["id"]][0], began, names))
     return Happenings(rows, views[PAGE - 1]["seq"] if more else None)
 
 
-def _happening(view: dict[str, Any], depth: int) -> Happening:
-    when = datetime.fromtimestamp(view["created_at_ms"] / 1000, UTC)
-    details = [(visible(name), *_cut(value)) for name, value in view["details"].items()]
-    return Happening(view["id"], view["seq"], view["type"], visible(view["agent"]), when, depth, details)
+def _names(views: list[dict[str, Any]]) -> dict[str, str]:
+    """Who answered approvals: the names of the users that these events name by their primary keys."""
+    users = get_user_model()
+    keys = {view["details"]["decided_by"] for view in views if "decided_by" in view["details"]}
+    found = users._default_manager.filter(pk__in=keys) if keys else ()
+    return {str(user.pk): user.get_username() for user in found}
+
+
+def _happening(view: dict[str, Any], depth: int, began: int, names: dict[str, str]) -> Happening:
+    details = dict(view["details"])
+    if "decided_by" in details:
+        details["decided_by"] = names.get(details["decided_by"], details["decided_by"])
+    return Happening(
+        id=view["id"],
+        seq=view["seq"],
+        type=view["type"],
+        agent=visible(view["agent"]),
+        when=datetime.fromtimestamp(view["created_at_ms"] / 1000, UTC),
+        depth=depth,
+        brief=visible(" ".join(str(details[name]) for name in BRIEF if name in details)),
+        lasted=duration((view["created_at_ms"] - began) / 1000) if view["type"] in ENDS and began else "",
+        details=[(visible(name), *_cut(value)) for name, value in details.items()],
+    )
 
 
 def _cut(value: Any) -> tuple[SafeString, int]:

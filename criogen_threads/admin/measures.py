@@ -6,27 +6,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.utils.timezone import now
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from criogen_threads.admin.text import visible
 from criogen_threads.models import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from uuid import UUID
+
     from django.utils.safestring import SafeString
 
     from criogen_threads.models import Thread
 
 PAGE = 30
-BAR = 160
+DEEPEST = 5
+"""How far in a run is drawn."""
+
+BAR = 120
 """Width of the longest bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run; widths are parts of ``BAR``, those of the tokens add up."""
+    """A run; widths are parts of ``BAR``, those of the tokens add up. ``depth`` is how far below the run that a
+    person began it stands."""
 
     run: Run
+    depth: int
     who: str
     duration: str
     duration_width: int
@@ -51,22 +59,36 @@ def page(thread: Thread, before: int | None) -> Runs:
     shown = found[:PAGE]
     longest = max((_seconds(run) or 0 for run in shown), default=0)
     largest = max((run.tokens for run in shown), default=0)
-    rows = [_measured(run, longest, largest) for run in shown]
+    rows = [_measured(run, depth, longest, largest) for run, depth in _as_trees(shown)]
     return Runs(rows, shown[-1].number if len(found) > PAGE else None)
 
 
-def _measured(run: Run, longest: float, largest: int) -> Measured:
+def _as_trees(runs: Sequence[Run]) -> Iterator[tuple[Run, int]]:
+    """Each run with its depth, those that it began right behind it in their order; the trees newest first."""
+    here = {run.pk for run in runs}
+    below: dict[UUID | None, list[Run]] = {}
+    for run in runs:
+        below.setdefault(run.parent_run_id if run.parent_run_id in here else None, []).append(run)
+    left = [(run, 0) for run in reversed(below.get(None, []))]
+    while left:
+        run, depth = left.pop()
+        yield run, min(depth, DEEPEST)
+        left += [(child, depth + 1) for child in below.get(run.pk, [])]
+
+
+def _measured(run: Run, depth: int, longest: float, largest: int) -> Measured:
     seconds = _seconds(run)
     output = int(run.usage.get("output_tokens", 0))
     return Measured(
         run=run,
+        depth=depth,
         who=run.actor.get_username() if run.actor else _("the site"),
         duration="" if seconds is None else duration(seconds),
         duration_width=_part(seconds or 0, longest),
         tokens=run.tokens,
         input_width=_part(run.tokens - output, largest),
         output_width=_part(output, largest),
-        error=visible(str(run.error_message)) if run.error_message else "",
+        error=visible(gettext(str(run.error_message))) if run.error_message else "",
     )
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.http import Http404, HttpResponse, HttpResponseNotAllowed, HttpResponseNotModified
-from django.shortcuts import render
-from django.urls import path
-from django.utils.translation import get_language
+from django.http import Http404, HttpResponse
+from django.urls import path, reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 
-from criogen_threads import redaction
 from criogen_threads.admin import branching, happenings, measures
-from criogen_threads.admin.base import APP, Console, audience, handle_on, identifier, standing
+from criogen_threads.admin.base import APP, FAST, LIVE, SLOW, Console, audience, identifier, standing
 from criogen_threads.admin.story import Story, story
 from criogen_threads.admin.text import listed, visible
 from criogen_threads.models import Message, Thread, ToolCall
 from criogen_threads.policy import get_policy
+from criogen_threads.threads import handle_on
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,11 +24,13 @@ if TYPE_CHECKING:
 
     from criogen_threads.engine.telling import Standing
 
-LIVE = ("running",)
+VERBS = ("rewind", "retry", "cancel", "delete")
 
 
 class ReadingPages(Console):
     """What is read of a thread."""
+
+    object_history_template = "criogen_threads/admin/staff_log.html"
 
     def get_urls(self) -> list[Any]:
         def page(address: str, view: Any, name: str) -> Any:
@@ -45,16 +46,8 @@ class ReadingPages(Console):
         ]
         return [*own, *super().get_urls()]
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",  # noqa: ARG002
-        extra_context: Any = None,  # noqa: ARG002
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The story."""
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET"])
         thread = self.seen_thread(request, object_id)
         return self.page(request, "thread", **self.around(request, thread, "story"), **self._story(request, thread))
 
@@ -62,28 +55,21 @@ class ReadingPages(Console):
         """What changes on the story's page, for its script; 304 while nothing did."""
         thread = self.seen_thread(request, pk)
         stands = standing(thread)
-        tag = self._tag(request, thread, stands)
-        if request.headers.get("If-None-Match") == tag:
-            return HttpResponseNotModified(headers={"ETag": tag, "Cache-Control": "private, no-cache"})
-        context = {**self.around(request, thread, "story", stands), **self._story(request, thread)}
-        response = render(request, "criogen_threads/admin/parts/live.html", context)
-        response.headers["ETag"] = tag
-        response.headers["Cache-Control"] = "private, no-cache"
-        return response
+        facts = (stands.thread_id, stands.seq, stands.state, stands.pending, audience(request, thread).staff)
 
-    @staticmethod
-    def _tag(request: HttpRequest, thread: Thread, stands: Standing) -> str:
-        seen = redaction.audience(request.user, thread).staff
-        parts = (stands.thread_id, stands.seq, stands.state, stands.pending, request.user.pk, seen, get_language())
-        return '"' + "-".join(map(str, parts)) + '"'
+        def context() -> dict[str, Any]:
+            return {**self.around(request, thread, "story", stands), **self._story(request, thread)}
+
+        return self.refreshed(request, "live", facts, context)
 
     def around(self, request: HttpRequest, thread: Thread, tab: str, stands: Standing | None = None) -> dict[str, Any]:
         """What every page of a thread shows: its name, where it stands, what may be done."""
-        policy, user = get_policy(), request.user
         stands = stands or standing(thread)
-        head = thread.head
-        goes_on = stands.state in ("failed", "interrupted") or (head is not None and head.source == "fork")
         waiting = ToolCall.objects.awaiting_approval().filter(thread=thread.pk, run=thread.current_run_id)
+        failed = thread.current_run if thread.status == Thread.Status.FAILED else None
+        allowed = {verb: getattr(get_policy(), verb)(request.user, thread) for verb in VERBS}
+        offers = [verb for verb in _fitting(thread, stands) if allowed[verb]]
+        live = stands.state in LIVE
         return {
             "title": self._title(tab) % {"key": thread.key},
             "thread": thread,
@@ -92,16 +78,16 @@ class ReadingPages(Console):
             "subtitle": None,
             "heading": listed(thread.title) if thread.title else "",
             "tab": tab,
-            "stands": stands,
             "state": stands.state,
-            "live": stands.state in LIVE,
+            "live": live,
+            "live_url": reverse(f"{self.admin_site.name}:{APP}_thread_live", args=[thread.pk]),
+            "every": None if request.GET.get("before") else FAST if live else SLOW,
             "waiting": list(waiting.order_by("step", "index")[:20]) if stands.pending else [],
-            "failed": thread.current_run if thread.status == Thread.Status.FAILED else None,
-            "may_retry": goes_on and stands.state not in ("running", "suspended") and policy.retry(user, thread),
-            "may_cancel": stands.state in ("running", "suspended", "interrupted") and policy.cancel(user, thread),
-            "may_rewind": policy.rewind(user, thread),
-            "may_delete": policy.delete(user, thread),
-            "may_send": policy.send(user, thread),
+            "failed": failed,
+            "failed_text": visible(gettext(str(failed.error_message))) if failed else "",
+            "allowed": allowed,
+            "offers": offers,
+            "offered": " ".join(offers),
         }
 
     @staticmethod
@@ -153,6 +139,22 @@ class ReadingPages(Console):
         chain = request.GET.get("chain")
         lines = happenings.chain(handle_on(thread, request.user), thread, identifier(chain)) if chain else ""
         return self.page(request, "events", **self.around(request, thread, "events"), events=told, chain=lines)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Who of the staff did what: the admin's own log of this thread."""
+        thread = self.seen_thread(request, object_id)
+        shown = {**self.around(request, thread, "log"), "media": self.media}
+        return super().history_view(request, object_id, {**shown, **(extra_context or {})})
+
+
+def _fitting(thread: Thread, stands: Standing) -> list[str]:
+    """What can be done with the thread as it stands."""
+    goes_on = stands.state in ("failed", "interrupted") or (thread.head is not None and thread.head.source == "fork")
+    can = {
+        "retry": goes_on and stands.state not in ("running", "suspended"),
+        "cancel": stands.state in ("running", "suspended", "interrupted"),
+    }
+    return [verb for verb, fits in can.items() if fits]
 
 
 def number(request: HttpRequest, name: str) -> int | None:

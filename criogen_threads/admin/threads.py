@@ -29,15 +29,13 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
     from django.utils.safestring import SafeString
 
-ENTRY = ("view_thread", "view_transcript")
-"""Either of these permissions opens the list; the policy says which threads are in it."""
-
 
 @admin.register(Thread)
 class ThreadAdmin(ReadingPages, Acting):
     """``admin/criogen_threads/thread/``"""
 
-    list_display = ["link", "stands", "agent", "owner", "last_activity", "waiting", "tokens"]
+    entry = ("view_thread", "view_transcript")
+    list_display = ["link", "stands", "agent", "owner", "last_activity", "tokens"]
     list_display_links = None
     list_filter = [StateFilter, WaitingFilter, AgentFilter]
     list_select_related = ["owner"]
@@ -55,16 +53,8 @@ class ThreadAdmin(ReadingPages, Acting):
         css = {"all": ["criogen_threads/console.css"]}
         js = ["criogen_threads/console.js"]
 
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        user = request.user
-        if not (user.is_active and user.is_staff):
-            return False
-        if obj is None:
-            return any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
-        return get_policy().see(user, obj)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
+    def may_see(self, user: Any, row: Thread) -> bool:
+        return get_policy().see(user, row)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         return lookup in ("owner", "owner__id__exact") or super().lookup_allowed(lookup, value, request)  # type: ignore[arg-type]
@@ -101,16 +91,14 @@ class ThreadAdmin(ReadingPages, Acting):
 
     @admin.display(description=gettext_lazy("status"))
     def stands(self, thread: Thread) -> str:
-        return render_to_string("criogen_threads/admin/parts/state.html", {"state": state_of(thread)})
+        return render_to_string(
+            "criogen_threads/admin/parts/state.html", {"state": state_of(thread), "pending": thread.pending}
+        )
 
     @admin.display(description=gettext_lazy("last activity"))
     def last_activity(self, thread: Thread) -> str:
         when = thread.last_message_at or thread.created_at
         return _("%(age)s ago") % {"age": age(when)}
-
-    @admin.display(description=gettext_lazy("waiting"))
-    def waiting(self, thread: Thread) -> str:
-        return str(thread.pending or "")
 
 
 def state_of(thread: Thread) -> str:

@@ -10,13 +10,12 @@ from rest_framework import renderers, viewsets
 from rest_framework.authentication import SessionAuthentication
 
 from criogen_threads import errors, inputs, redaction, visitors
-from criogen_threads.agents import Agent, get_agent
 from criogen_threads.api import openapi, problems, waiting
 from criogen_threads.api.permissions import IsSomebody
 from criogen_threads.api.reading import OnlyJSON, StrictJSONParser
 from criogen_threads.engine import reads
 from criogen_threads.policy import get_policy
-from criogen_threads.threads import ThreadHandle
+from criogen_threads.threads import handle_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
     from criogen_threads.models import Thread
+    from criogen_threads.threads import ThreadHandle
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class View(viewsets.ViewSet):
 
     def handle_on(self, thread: Thread) -> ThreadHandle:
         """The Python API on this thread, on behalf of this user."""
-        return ThreadHandle(thread.key, agent=_agent_or_stand_in(thread.agent), actor=self.request.user)
+        return handle_on(thread, self.request.user)
 
     def shown_to(self, thread: Thread) -> redaction.Audience:
         return redaction.audience(self.request.user, thread)
@@ -101,11 +101,3 @@ def apart(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call something that works in other threads, without keeping a connection that they may need."""
     waiting.release()
     return function(*args, **kwargs)
-
-
-def _agent_or_stand_in(name: str) -> Agent:
-    """The thread's agent; one without tools where it is gone: the thread can still be rewound and deleted."""
-    try:
-        return get_agent(name)
-    except errors.AgentNotFoundError:
-        return Agent(name, model="gone")

@@ -8,7 +8,7 @@ import django
 from django import template
 
 from criogen_threads.admin.approvals import ENTRY, open_approvals
-from criogen_threads.admin.base import APP
+from criogen_threads.admin.base import may_enter
 from criogen_threads.admin.text import visible
 from criogen_threads.policy import get_policy
 
@@ -27,8 +27,7 @@ def waiting_approvals(context: Context) -> dict[str, Any]:
     """How many approvals this user may answer: ``number``, ``more`` where it was counted no further, and
     ``shown``, whether the queue is this user's to open."""
     user = context["user"]
-    shown = user.is_active and user.is_staff and any(user.has_perm(f"{APP}.{name}") for name in ENTRY)
-    if not shown:
+    if not may_enter(user, ENTRY):
         return {"shown": False, "number": 0, "more": False}
     number = get_policy().decidable(user, open_approvals())[: MOST_COUNTED + 1].count()
     return {"shown": True, "number": min(number, MOST_COUNTED), "more": number > MOST_COUNTED}

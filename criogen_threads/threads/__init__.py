@@ -6,6 +6,6 @@ form of each call.
 """
 
 from criogen_threads.engine.replies import Reply
-from criogen_threads.threads.handle import ThreadHandle, run_once, run_once_sync
+from criogen_threads.threads.handle import ThreadHandle, handle_on, run_once, run_once_sync
 
-__all__ = ["Reply", "ThreadHandle", "run_once", "run_once_sync"]
+__all__ = ["Reply", "ThreadHandle", "handle_on", "run_once", "run_once_sync"]

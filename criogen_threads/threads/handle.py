@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads import inputs
+from criogen_threads import errors, inputs
+from criogen_threads.agents import Agent, get_agent
 from criogen_threads.engine import background, driving
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import rewinds
@@ -20,8 +21,8 @@ from criogen_threads.threads.speaking import Speaking
 from criogen_threads.threads.syncing import refuse_here, refuse_open_transaction
 
 if TYPE_CHECKING:
-    from criogen_threads.agents import Agent
     from criogen_threads.engine.replies import Reply
+    from criogen_threads.models import Thread
 
 
 class ThreadHandle(Speaking, Cancelling, Answering, Changing, Reading):
@@ -29,6 +30,18 @@ class ThreadHandle(Speaking, Cancelling, Answering, Changing, Reading):
 
     Two handles on one id, in any process, are the same conversation. Making one writes nothing.
     """
+
+
+def handle_on(thread: Thread, actor: Any) -> ThreadHandle:
+    """The handle on a thread that is there, on behalf of somebody; with the agent that it has.
+
+    Where that is gone, one without tools stands in: the thread can still be rewound and deleted.
+    """
+    try:
+        agent = get_agent(thread.agent)
+    except errors.AgentNotFoundError:
+        agent = Agent(thread.agent, model="gone")
+    return ThreadHandle(thread.key, agent=agent, actor=actor)
 
 
 async def run_once(agent: Agent, text: Any, actor: Any = None, state: dict[str, Any] | None = None) -> Reply:

@@ -80,7 +80,7 @@ def customer(name: str = "ann") -> Any:
 
 def clerk(*answers: Any, **options: Any) -> Any:
     """An agent with the tools above."""
-    return an_agent(*answers, name="clerk", tools=TOOLS, **options)
+    return an_agent(*answers, **{"name": "clerk", "tools": TOOLS, **options})
 
 
 def a_waiting_thread(key: str = "one", last: Any = "All done.", **arguments: Any) -> ToolCall:

@@ -62,8 +62,8 @@ def aside(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 class Desk:
     """One member of the staff at one browser; complaints of the page (CSP, script errors) fail the test."""
 
-    def __init__(self, browser: Any, person: Staff, address: str, scheme: str) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport={"width": 1200, "height": 900})
+    def __init__(self, browser: Any, person: Staff, address: str, scheme: str, width: int = 1200) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
         cookie = person.client.cookies[configured.SESSION_COOKIE_NAME].value
         self.context.add_cookies([{"name": configured.SESSION_COOKIE_NAME, "value": cookie, "url": address}])
         self.address, self.scheme = address, scheme
@@ -103,8 +103,8 @@ def scheme(request: pytest.FixtureRequest) -> str:
 def desks(chromium: Any, served: str, scheme: str) -> Iterator[Any]:
     made: list[Desk] = []
 
-    def sit(person: Staff) -> Desk:
-        made.append(Desk(chromium, person, served, scheme))
+    def sit(person: Staff, width: int = 1200) -> Desk:
+        made.append(Desk(chromium, person, served, scheme, width))
         return made[-1]
 
     ran.clear()
@@ -153,6 +153,7 @@ def test_c7_from_the_mail_reject_with_a_reason_and_two_browsers_at_once(
     one, two = desks(approver), desks(boss)
     one.page.goto(link[0])
     two.go(f"/admin/criogen_threads/approval/{call.pk}/change/")
+    two.page.evaluate("void (window.fetch = () => new Promise(() => {}))")  # it does not hear of the other's answer
     one.page.get_by_label("Reason").fill("too late")
     one.page.get_by_role("button", name="Reject").click()
     one.page.get_by_text("Rejected.").wait_for()
@@ -162,6 +163,26 @@ def test_c7_from_the_mail_reject_with_a_reason_and_two_browsers_at_once(
     completed()
     assert ran == []
     assert ToolCall.objects.get(pk=call.pk).reason == "too late"
+
+
+def test_f28_f57_the_page_of_an_approval_hears_that_somebody_else_answered(
+    desks: Any, approver: Staff, boss: Staff
+) -> None:
+    call = aside(a_waiting_thread, last="It is **done**.")
+    one, two = desks(approver), desks(boss)
+    for desk in (one, two):
+        desk.go(f"/admin/criogen_threads/approval/{call.pk}/change/")
+    two.page.evaluate("window.same = true")
+    two.page.get_by_label("Reason").fill("because")
+    one.page.get_by_role("button", name="Approve").click()
+    two.page.get_by_text("approved by approver").first.wait_for()
+    two.page.get_by_role("button", name="Approve").wait_for(state="hidden")
+    two.page.get_by_text("It is done.").wait_for()
+    two.page.locator(".criogen-answered .criogen-idle").wait_for()
+    assert two.page.evaluate("window.same") is True  # without a reload
+    assert two.page.get_by_label("Reason").input_value() == "because"
+    two.looked_at("answered-elsewhere")
+    completed()
 
 
 def test_c7_several_at_once(desks: Any, approver: Staff) -> None:
@@ -233,6 +254,8 @@ def test_a_live_thread_refreshes_itself_and_keeps_what_was_opened(desks: Any, bo
     page = desk.go(f"/admin/criogen_threads/thread/{thread().pk}/change/")
     page.get_by_text("This page follows it.").wait_for()
     page.locator("summary", has_text="look_up").click()
+    cancel, retry = (page.get_by_role("button", name=name) for name in ("Cancel the run", "Retry"))
+    assert (cancel.is_visible(), retry.is_visible()) == (True, False)
     desk.looked_at("live")
     page.evaluate("window.same = true")
     go.append(True)
@@ -241,3 +264,35 @@ def test_a_live_thread_refreshes_itself_and_keeps_what_was_opened(desks: Any, bo
     assert page.locator("details[open]", has_text="look_up").count() == 1
     completed()
     page.get_by_text("This page follows it.").wait_for(state="detached")
+    cancel.wait_for(state="hidden")
+
+
+def test_a_live_thread_offers_what_can_be_done_when_its_run_fails(desks: Any, boss: Staff) -> None:
+    import asyncio
+
+    from criogen_threads.backends.scripted import ScriptedModel
+
+    go: list[bool] = []
+
+    async def respond(messages: Any, tools: Any) -> Any:
+        while not go:
+            await asyncio.sleep(0.01)
+        if len(go) == 1:
+            raise RuntimeError("the provider is down")
+        return "Here I am."
+
+    aside(clerk(model=ScriptedModel(respond)).thread("one", actor=customer()).submit_sync, "hello")
+    eventually(lambda: Run.objects.filter(status="in_progress").exists())
+    desk = desks(boss)
+    page = desk.go(f"/admin/criogen_threads/thread/{thread().pk}/change/")
+    cancel, retry = (page.get_by_role("button", name=name) for name in ("Cancel the run", "Retry"))
+    assert (cancel.is_visible(), retry.is_visible()) == (True, False)
+    go.append(True)
+    retry.wait_for()
+    assert not cancel.is_visible()
+    page.get_by_text("the provider is down").wait_for()
+    desk.looked_at("failed")
+    go.append(True)
+    retry.click()
+    page.get_by_text("Here I am.").wait_for()
+    completed()

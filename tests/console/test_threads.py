@@ -221,7 +221,7 @@ def test_the_story_follows_a_live_thread_and_says_304_while_nothing_changes(view
     held(found)
     live = viewer.get(f"thread/{found.pk}/live/", headers={"If-None-Match": first["ETag"]})
     assert live.status_code == 200
-    assert 'data-live="1"' in live.content.decode()
+    assert 'data-every="1500"' in live.content.decode()
     assert "<form" not in live.content.decode()
     Worker.objects.update(expires_at=Now())
     assert "interrupted" in viewer.text(f"thread/{found.pk}/live/")
@@ -246,7 +246,7 @@ def test_f32_nothing_waits_for_the_model(boss: Staff) -> None:
     try:
         assert boss.answer(call).status_code == 200
         eventually(lambda: thread().status == "running")
-        assert 'data-live="1"' in boss.text(f"thread/{call.thread_id}/change/")
+        assert 'data-every="1500"' in boss.text(f"thread/{call.thread_id}/change/")
     finally:
         go.append(True)
     completed()

@@ -1,12 +1,13 @@
-// Follows a thread: asks for what changed, and replaces the nodes that did. Forms are never touched.
+// Follows a thread or an approval: asks for what changed, and replaces the nodes that did. A form is never replaced;
+// it is shown or hidden, as what can be done changes.
 "use strict";
 
 (() => {
-  const FAST = 1500, SLOW = 10000, MOST = 60000;
-  let tag = null, pause = FAST, timer = 0;
+  const MOST = 60000;
+  let tag = null, pause = 0, timer = 0;
 
   const place = () => document.getElementById("criogen-live");
-
+  const keyed = (part, key) => part.querySelector(`[data-key="${CSS.escape(key)}"]`);
   const alike = (one, other) => one.outerHTML.replace(/ open=""/g, "") === other.outerHTML.replace(/ open=""/g, "");
 
   function put(now, next) {
@@ -15,15 +16,32 @@
     now.replaceWith(next);
   }
 
-  function merge(now, next) {
-    for (const fresh of next.querySelectorAll(":scope > [data-key]")) {
-      const old = now.querySelector(`:scope > [data-key="${CSS.escape(fresh.dataset.key)}"]`);
+  function mergeList(now, next) {
+    const kept = new Set([...next.children].map((each) => each.dataset.key));
+    for (const old of [...now.children]) if (!kept.has(old.dataset.key)) old.remove();
+    for (const fresh of [...next.children]) {
+      const old = keyed(now, fresh.dataset.key);
       if (!old) now.append(fresh.cloneNode(true));
       else if (!alike(old, fresh)) put(old, fresh.cloneNode(true));
     }
-    if (!now.matches("[data-list]")) return;
-    const kept = new Set([...next.children].map((each) => each.dataset.key));
-    for (const old of [...now.children]) if (!kept.has(old.dataset.key)) old.remove();
+  }
+
+  function merge(fragment) {
+    for (const fresh of fragment.querySelectorAll("[data-key]")) {
+      if (fresh.closest("[data-list]")) continue;
+      const old = keyed(document, fresh.dataset.key);
+      if (old && !alike(old, fresh)) put(old, fresh.cloneNode(true));
+    }
+    for (const fresh of fragment.querySelectorAll("[data-list]")) {
+      const old = document.querySelector(`[data-list="${CSS.escape(fresh.dataset.list)}"]`);
+      if (old) mergeList(old, fresh);
+    }
+  }
+
+  function offer(facts) {
+    const offered = (facts.actions || "").split(" ");
+    for (const form of document.querySelectorAll("[data-action]")) form.hidden = !offered.includes(form.dataset.action);
+    for (const field of document.querySelectorAll("[data-run-field]")) field.value = facts.run || "";
   }
 
   async function look() {
@@ -31,18 +49,17 @@
     const headers = tag ? { "If-None-Match": tag } : {};
     try {
       const answer = await fetch(here.dataset.url, { headers, credentials: "same-origin", cache: "no-store" });
-      if (answer.status === 304) return wait(here.dataset.live === "1" ? FAST : SLOW);
+      if (answer.status === 304) return wait(Number(here.dataset.every));
       if (!answer.ok || answer.redirected) return wait(Math.min(MOST, pause * 2));
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const next = page.getElementById("criogen-live");
+      const fragment = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = fragment.getElementById("criogen-live");
       if (!next) return wait(MOST);
       tag = answer.headers.get("ETag");
-      merge(here, next);
-      const lists = [here.querySelector("[data-list]"), next.querySelector("[data-list]")];
-      if (lists[0] && lists[1]) merge(lists[0], lists[1]);
-      here.dataset.live = next.dataset.live;
+      merge(fragment);
+      Object.assign(here.dataset, next.dataset);
+      offer(next.dataset);
       document.dispatchEvent(new CustomEvent("criogen:refreshed"));
-      wait(here.dataset.live === "1" ? FAST : SLOW);
+      wait(Number(here.dataset.every));
     } catch (error) {
       wait(Math.min(MOST, pause * 2));
     }
@@ -56,6 +73,6 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     const here = place();
-    if (here && !here.dataset.still) wait(here.dataset.live === "1" ? FAST : SLOW);
+    if (here && here.dataset.every) wait(Number(here.dataset.every));
   });
 })();
