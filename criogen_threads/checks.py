@@ -6,17 +6,21 @@ criogen_threads.E002   A value in CRIOGEN_THREADS is of the wrong kind, out of r
 criogen_threads.E003   HEARTBEAT_SECONDS is not below LEASE_SECONDS: every process would count as dead.
 criogen_threads.E004   SQLite without ``transaction_mode: IMMEDIATE``: saves fail, the database "is locked".
 criogen_threads.E005   Two modules register agents of one name.
+criogen_threads.E006   NOTIFY_WEBHOOK without NOTIFY_SECRET, or an address of notices that is not http(s): none is sent.
+criogen_threads.E007   DISPATCHER names a package that is not installed.
 criogen_threads.W001   An unknown key in CRIOGEN_THREADS.
 criogen_threads.W002   HEARTBEAT_SECONDS is over a third of LEASE_SECONDS: a late beat loses the lease.
 criogen_threads.W003   CONN_MAX_AGE is not 0 under ASGI: connections of threads are never given back.
 criogen_threads.W004   (deploy) DISPATCHER is "tasks", and the task backend runs nothing in the background.
 criogen_threads.W005   (deploy) The in-memory channel layer: other processes hear nothing.
+criogen_threads.W006   A setting of notices that has no effect, or half of it, without another one.
 =====================  =================================================================================
 """
 
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
@@ -43,6 +47,9 @@ POSITIVE = frozenset([*SECONDS, "TICKET_SECONDS", *COUNTS])
 
 DOTTED = {"POLICY": frozenset[str](), "DISPATCHER": frozenset({"in_process", "tasks", "celery"})}
 """Dotted paths, and the short names that may stand in their place."""
+
+PACKAGES = {"celery": ["celery"], "tasks": ["django.tasks", "django_tasks"]}
+"""Modules of which a dispatcher needs one."""
 
 MEMORY_LAYER = "channels.layers.InMemoryChannelLayer"
 FOREGROUND_BACKENDS = (".immediate.ImmediateBackend", ".dummy.DummyBackend")
@@ -122,6 +129,56 @@ def _check_heartbeat() -> Iterator[CheckMessage]:
             hint="One late beat then loses the lease.",
             id="criogen_threads.W002",
         )
+
+
+@register(Tags.compatibility)
+def check_notices(**_: Any) -> Iterator[CheckMessage]:
+    """E006, W006."""
+    if not isinstance(_values(), dict):
+        return
+    for key in ("NOTIFY_WEBHOOK", "NOTIFY_SITE"):
+        if not str(getattr(settings, key) or "https://").startswith(("https://", "http://")):
+            yield Error(f"{key} must begin with https:// or http://.", id="criogen_threads.E006")
+    if settings.NOTIFY_WEBHOOK and not settings.NOTIFY_SECRET:
+        yield Error(
+            "NOTIFY_WEBHOOK needs NOTIFY_SECRET.",
+            hint="Unsigned notices are not sent: anybody could make them.",
+            id="criogen_threads.E006",
+        )
+    if settings.NOTIFY_SECRET and not settings.NOTIFY_WEBHOOK:
+        yield checks.Warning("NOTIFY_SECRET signs nothing without NOTIFY_WEBHOOK.", id="criogen_threads.W006")
+    if (settings.NOTIFY_EMAIL or settings.NOTIFY_WEBHOOK) and not settings.NOTIFY_SITE:
+        yield checks.Warning(
+            "Without NOTIFY_SITE notices have no link to the approval.",
+            hint='CRIOGEN_THREADS = {"NOTIFY_SITE": "https://example.com"}',
+            id="criogen_threads.W006",
+        )
+    if settings.NOTIFY_SITE and not (settings.NOTIFY_EMAIL or settings.NOTIFY_WEBHOOK):
+        yield checks.Warning(
+            "NOTIFY_SITE is for notices, and neither NOTIFY_EMAIL nor NOTIFY_WEBHOOK is set.",
+            id="criogen_threads.W006",
+        )
+
+
+@register(Tags.compatibility)
+def check_dispatcher(**_: Any) -> Iterator[CheckMessage]:
+    """E007."""
+    values = _values()
+    dispatcher = values.get("DISPATCHER") if isinstance(values, dict) else None
+    wanted = PACKAGES.get(dispatcher) if isinstance(dispatcher, str) else None
+    if wanted and not any(map(_is_installed, wanted)):
+        yield Error(
+            f'DISPATCHER is "{dispatcher}", and {wanted[-1]} is not installed.',
+            hint=f"pip install 'criogen-threads[{dispatcher}]'",
+            id="criogen_threads.E007",
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False
 
 
 @register(Tags.compatibility)

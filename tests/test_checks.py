@@ -36,7 +36,7 @@ def test_every_default_is_a_valid_value(settings: SettingsWrapper) -> None:
 
 def test_every_id_is_documented_once() -> None:
     table = [line.split()[0] for line in (checks.__doc__ or "").splitlines() if line.startswith("criogen_threads.")]
-    assert len(table) == len(set(table)) == 10
+    assert len(table) == len(set(table)) == 13
     assert all(vars(checks)["__doc__"].count(entry) == 1 for entry in table)
 
 
@@ -212,3 +212,31 @@ def test_two_agents_of_one_name(twice_registered: str) -> None:
     (message,) = checks.check_agents()
     assert message.id == "criogen_threads.E005"
     assert all(part in message.msg for part in ("'twin'", "shop.agents", "warehouse.agents"))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"NOTIFY_WEBHOOK": "https://a", "NOTIFY_SECRET": "s", "NOTIFY_SITE": "https://b"}, []),
+        ({"NOTIFY_EMAIL": True, "NOTIFY_SITE": "http://b"}, []),
+        ({"NOTIFY_WEBHOOK": "https://a", "NOTIFY_SITE": "https://b"}, ["E006"]),
+        ({"NOTIFY_WEBHOOK": "ftp://a", "NOTIFY_SECRET": "s", "NOTIFY_SITE": "https://b"}, ["E006"]),
+        ({"NOTIFY_EMAIL": True, "NOTIFY_SITE": "b.example"}, ["E006"]),
+        ({"NOTIFY_SECRET": "s"}, ["W006"]),
+        ({"NOTIFY_EMAIL": True}, ["W006"]),
+        ({"NOTIFY_SITE": "https://b"}, ["W006"]),
+    ],
+)
+def test_notices_that_are_half_set(settings: SettingsWrapper, given: dict[str, object], expected: list[str]) -> None:
+    settings.CRIOGEN_THREADS = given
+    assert ids() == [f"criogen_threads.{name}" for name in expected]
+
+
+@pytest.mark.parametrize("dispatcher", ["celery", "tasks"])
+def test_a_dispatcher_whose_package_is_missing(
+    settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch, dispatcher: str
+) -> None:
+    settings.CRIOGEN_THREADS = {"DISPATCHER": dispatcher}
+    assert ids() == []
+    monkeypatch.setitem(checks.PACKAGES, dispatcher, ["no_such_package", "no_such_package.of_this"])
+    assert ids() == ["criogen_threads.E007"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
-from django.template.loader import render_to_string
+from django.template.loader import render_to_string, select_template
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest, HttpResponse
     from django.utils.safestring import SafeString
+
+STOCK_PAGE = "admin/change_form.html"
+USER_PAGE = "criogen_threads/admin/user.html"
 
 
 @admin.register(Thread)
@@ -81,6 +85,24 @@ class ThreadAdmin(ReadingPages, Acting):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"title": _("Threads"), **(extra_context or {})})
 
+    def get_urls(self) -> list[Any]:
+        """Called when the site is complete: now the page of users can lead to their threads."""
+        self._lead_from_users()
+        return super().get_urls()
+
+    def _lead_from_users(self) -> None:
+        """Give the page of the site's own user model the link that ``auth.User`` has by a template of the package; one
+        that has a template of its own is left alone."""
+        users = get_user_model()
+        if not self.admin_site.is_registered(users):
+            return
+        page: Any = self.admin_site.get_model_admin(users)
+        opts = users._meta
+        places = [f"admin/{opts.app_label}/{opts.model_name}", f"admin/{opts.app_label}", "admin"]
+        found: Any = select_template([f"{place}/change_form.html" for place in places])
+        if page.change_form_template is None and found.template.name == STOCK_PAGE:
+            page.change_form_template = USER_PAGE
+
     # Columns -------------------------------------------------------------------------------------------------------
 
     @admin.display(description=gettext_lazy("thread"))
@@ -111,6 +133,4 @@ def state_of(thread: Thread) -> str:
 
 
 def _username() -> str:
-    from django.contrib.auth import get_user_model
-
     return str(get_user_model().USERNAME_FIELD)

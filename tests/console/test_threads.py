@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.db.models.functions import Now
 
 from criogen_threads.models import Checkpoint, Event, Run, Thread, ToolCall, Worker
 from tests.console.support import Staff, a_waiting_thread, clerk, completed, customer, eventually, thread
+from tests.processes import ROOT
 from tests.support import call as asks
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,6 +48,12 @@ def test_the_users_page_leads_to_their_threads(boss: Staff) -> None:
     talked()
     page = boss.text(f"/admin/auth/user/{customer().pk}/change/")
     assert f"/admin/criogen_threads/thread/?owner__id__exact={customer().pk}" in page
+
+
+def test_the_page_of_a_site_s_own_user_model_leads_to_their_threads() -> None:
+    command = [sys.executable, "-m", "tests.console.people.site"]
+    said = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
+    assert (said.returncode, said.stdout.strip()) == (0, "the console works with it"), said.stderr
 
 
 def test_c7_the_story_folds_calls_with_their_results(viewer: Staff) -> None:
