@@ -150,6 +150,7 @@ def texts() -> dict[str, str]:
         "error_thread_interrupted": _("The last answer was interrupted: continue it first."),
         "error_permission_denied": _("You may not do that here."),
         "error_behind": _("Something was already done after that message, so it cannot be taken back."),
+        "error_ticket_invalid": _("This page has been open for too long. Load it again."),
         "error_message_too_large": _("This message is too long."),
         "error_too_many_runs": _("Too many answers are under way. Try again in a moment."),
         "error_model_failed": _("The assistant could not be reached."),

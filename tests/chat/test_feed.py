@@ -72,6 +72,30 @@ def test_f44_f45_the_socket_is_cut_again_and_again(visit: Callable[..., Visitor]
     assert conversation(page) == said(visitor.stored())
 
 
+def test_f51_from_the_socket_to_polling_in_mid_stream(visit: Callable[..., Visitor]) -> None:
+    visitor = visit()
+    routes: list[Any] = []
+
+    def once(route: Any) -> None:
+        if routes:
+            route.close(code=3000)
+        else:
+            routes.append((route, route.connect_to_server()))
+
+    visitor.page.route_web_socket("**/ws/**", once)
+    page = visitor.open()
+    say(page, slowly(f"A **first** block.\n\n{COUNTED}"))
+    answers(page).locator("strong").wait_for()
+    begun(page)
+    route, server = routes[0]
+    server.close()
+    route.close(code=3000)
+    page.get_by_text("Live updates are blocked").wait_for()
+    answers(page).get_by_text("398, 399").wait_for()
+    rested(page)
+    assert conversation(page)[1][1].replace("\n", "") == f"A first block.{COUNTED}"
+
+
 def test_f07_a_message_that_did_not_get_through_is_sent_once(visit: Callable[..., Visitor]) -> None:
     visitor = visit(tolerated="ERR_INTERNET_DISCONNECTED")
     page = visitor.open()
@@ -95,7 +119,7 @@ def test_f18_f46_several_tabs_are_in_step_and_stop_in_one_stops_in_all(visit: Ca
     begun(two)
     two.get_by_role("button", name="Stop").click()
     for page in (one, two):
-        page.get_by_text("Stopped.").wait_for()
+        page.locator(".note").get_by_text("Stopped.").wait_for()
         rested(page)
     partial = one.locator(".partial").inner_text()
     assert COUNTED.startswith(partial)
@@ -128,7 +152,7 @@ def test_p15_an_interrupted_answer_is_continued_by_whoever_reads_it(visit: Calla
         begun_or_not.wait_for()
         aside(stop_worker)
         assert dying.result() in ("lease_lost", "shutting_down", "thread_interrupted")
-    page.get_by_text("The answer was interrupted.").wait_for()
+    page.locator(".note").get_by_text("The answer was interrupted.").wait_for()
     page.get_by_role("button", name="Continue").click()
     answers(page).get_by_text("398, 399").wait_for()
     rested(page)
@@ -139,7 +163,7 @@ def test_a_failed_answer_is_tried_again(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     page = visitor.open()
     say(page, wish("It works now, after a while.", fails=4))
-    page.get_by_text("The assistant could not be reached.").wait_for()
+    page.locator(".note").get_by_text("The assistant could not be reached.").wait_for()
     visitor.open()
     page.get_by_role("button", name="Try again").click()
     answers(page).get_by_text("It works now").wait_for()

@@ -190,6 +190,38 @@ def test_c8_somebody_who_has_not_signed_in_has_a_conversation_and_keeps_it_at_si
     assert aside(Thread.objects.get, key=visitor.key).owner_id == visitor.user.pk
 
 
+def test_b18_who_speaks_is_named_where_it_is_not_the_thread_s_agent(visit: Callable[..., Visitor]) -> None:
+    visitor = visit()
+    page = visitor.open()
+    say(page, "one")
+    answers(page).get_by_text("You said: one").wait_for()
+    submit = "document.querySelector('criogen-chat').chat.submit('tell 40', {agent: 'teller'})"
+    page.evaluate(submit)
+    answers(page).nth(1).get_by_role("heading", name="Story teller").wait_for()
+    visitor.open()
+    answers(page).nth(1).get_by_role("heading", name="Story teller").wait_for()
+    names = page.locator(".message.assistant .who").evaluate_all("all => all.map(each => each.className)")
+    assert names == ["who visually-hidden", "who"]
+
+
+def test_another_s_conversation_is_refused_and_nothing_of_it_shown(visit: Callable[..., Visitor]) -> None:
+    visitor, other = visit(), visit()
+    aside(visitor.handle().send_sync, "a secret")
+    page = other.open(key=visitor.key)
+    page.get_by_text("This page may not open the conversation.").wait_for()
+    assert conversation(page) == []
+
+
+def test_the_focus_goes_to_the_conversation_where_its_button_goes_away(visit: Callable[..., Visitor]) -> None:
+    visitor = visit()
+    page = visitor.open()
+    say(page, pays())
+    page.get_by_role("button", name="Approve").focus()
+    page.keyboard.press("Enter")
+    answers(page).get_by_text("It is settled.").wait_for()
+    assert page.evaluate("document.querySelector('criogen-chat').shadowRoot.activeElement.className") == "scroll"
+
+
 def test_with_the_keyboard_alone(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     page = visitor.open(ask=["Hello"])
@@ -346,7 +378,7 @@ def test_the_launcher_counts_what_was_not_seen(visit: Callable[..., Visitor]) ->
     assert opener.get_attribute("aria-label") == "Open the chat. Unread messages: 1"
     visitor.picture("launcher-closed")
     opener.click()
-    page.get_by_role("separator").get_by_text("New").wait_for()
+    page.locator(".mark").get_by_text("New").wait_for()
     assert not page.locator(".badge").is_visible()
     visitor.picture("launcher-open")
 

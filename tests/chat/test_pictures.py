@@ -100,3 +100,35 @@ def test_axe_finds_nothing_in_an_answer_and_one_s_own_approval(
     page.get_by_role("button", name="Approve").wait_for()
     visitor.picture(f"own-approval-{name}")
     clean(page)
+
+
+def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unread_messages(
+    visit: Callable[..., Visitor], look: tuple[str, str]
+) -> None:
+    size, scheme = look
+    name = f"{size}-{scheme}"
+    visitor = visit(viewport=SIZES[size], color_scheme=scheme)
+    page = visitor.open(title="Puppet", launcher="1")
+    clean(page)
+    page.get_by_role("button", name="Open the chat").click()
+    say(page, "Good morning")
+    answers(page).get_by_text("You said: Good morning").wait_for()
+    page.get_by_role("button", name="Answer again").click()
+    page.get_by_text("2/2").wait_for()
+    page.get_by_role("button", name="Stop").wait_for(state="detached")
+    page.get_by_role("button", name="Close the chat").click()
+    aside(visitor.handle().send_sync, "Is anybody there?")
+    page.locator(".badge").wait_for()
+    visitor.picture(f"launcher-{name}")
+    page.locator(".launcher").click()
+    page.locator(".mark").wait_for()
+    visitor.picture(f"unread-{name}")
+    clean(page)
+    say(page, wish("Once upon a time there was a kettle that would not boil, however long one waited. " * 9, delay=0.05))
+    answers(page).get_by_text("Once upon a time").wait_for()
+    page.wait_for_timeout(700)  # some of it for the picture
+    visitor.picture(f"streaming-{name}")
+    page.get_by_role("button", name="Stop").click()
+    page.locator(".note").get_by_text("Stopped.").wait_for()
+    visitor.picture(f"stopped-{name}")
+    clean(page)

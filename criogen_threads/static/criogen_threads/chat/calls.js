@@ -56,7 +56,7 @@ export class Card {
     Object.assign(this, { approval, texts, answer });
     const heading = h("h3", { id: `approval-${approval.id}` }, approval.mine ? texts.approval_mine : texts.approval);
     const name = h("p", { class: "card-name", dir: "auto" }, icon("tool"), ...visibly(approval.name));
-    this.node = h("section", { class: "card", part: "approval", "aria-labelledby": heading.id }, heading, name);
+    this.node = h("section", { class: "card", part: "approval", tabindex: "-1", "aria-labelledby": heading.id }, heading, name);
     if (!approval.hidden) this.node.append(listed(approval.arguments, texts));
     if (approval.expires_at_ms) this.node.append(h("p", { class: "quiet" }, until(approval.expires_at_ms, texts)));
     this.node.append(approval.mine ? this.#answers() : h("p", { class: "card-waits" }, texts.approval_staff));
@@ -86,6 +86,7 @@ export class Card {
   }
 
   async #give(decision) {
+    this.node.focus({ preventScroll: true }); // a button that is disabled loses it
     this.#busy(true);
     this.said.textContent = this.texts.answering;
     try {

@@ -5,6 +5,7 @@ import { Composer } from "./composer.js";
 import { filled, h, icon, iconButton } from "./dom.js";
 import { ChatError } from "./http.js";
 import { List } from "./list.js";
+import { reason } from "./message.js";
 
 export { Chat, ChatError, configuration };
 
@@ -17,10 +18,13 @@ const SPOKEN = 2_000; // characters of an answer that a screen reader is given a
 export class CriogenChat extends HTMLElement {
   connectedCallback() {
     if (!this.chat) this.#build(configuration(this.getAttribute("config")));
+    this.looking = new AbortController();
+    document.addEventListener("visibilitychange", () => this.#look(), { signal: this.looking.signal });
     this.chat.connect();
   }
 
   disconnectedCallback() {
+    this.looking.abort();
     this.chat.close();
   }
 
@@ -37,8 +41,14 @@ export class CriogenChat extends HTMLElement {
     this.list = new List(this.chat, this.#host());
     this.root = this.attachShadow({ mode: "open" });
     this.#lay();
-    this.chat.addEventListener("change", ({ detail }) => CHANGES[detail.what]?.(this, detail));
-    document.addEventListener("visibilitychange", () => this.#look());
+    this.chat.addEventListener("change", ({ detail }) => this.#change(detail));
+  }
+
+  /** Show a change. Where it takes a button away that has the focus, the conversation gets it. */
+  #change(detail) {
+    const focused = this.root.activeElement;
+    CHANGES[detail.what]?.(this, detail);
+    if (focused && !(focused.isConnected && focused.checkVisibility())) this.list.node.focus({ preventScroll: true });
   }
 
   /** What messages need of the chat around them. */
@@ -123,7 +133,7 @@ export class CriogenChat extends HTMLElement {
     if (editing) this.#edit(null);
     this.list.mark.remove();
     this.list.toBottom();
-    this.#try(() => (editing ? this.chat.edit(editing, text) : this.#submit(text)));
+    this.#try(() => (editing ? this.#resend(editing, text) : this.#submit(text)));
   }
 
   /** Whose session is over finds the text again after signing in. */
@@ -137,6 +147,17 @@ export class CriogenChat extends HTMLElement {
         transcript.dropLocal(transcript.local.find((each) => each.id === clientId));
         this.composer.text = text;
       }
+      throw error;
+    }
+  }
+
+  /** An edit that is refused is there to be edited further. */
+  async #resend(entry, text) {
+    try {
+      await this.chat.edit(entry, text);
+    } catch (error) {
+      this.#edit(entry);
+      this.composer.text = text;
       throw error;
     }
   }
@@ -179,6 +200,7 @@ export class CriogenChat extends HTMLElement {
     this.connection();
     if (state === "suspended" && this.before !== state && pending.some((each) => each.mine)) this.#say(this.texts.approval_mine);
     if (state === "running" && this.before !== state) this.#say(this.texts.writing);
+    if (transcript.failure && this.before === "running") this.#say(reason(transcript.failure, this.texts));
     this.before = state;
   }
 
@@ -186,13 +208,14 @@ export class CriogenChat extends HTMLElement {
   connection() {
     const { chat, texts } = this;
     const { state, pending } = chat.transcript;
-    const lines = { lost: texts.lost, polling: texts.polling, ended: chat.trouble === "origin_refused" ? texts.refused : texts.ended };
+    const over = chat.trouble === "not_authenticated";
+    const lines = { lost: texts.lost, polling: texts.polling, ended: over ? texts.ended : texts.refused };
     const waits = state === "suspended" && !pending.length ? texts.approval_hidden : "";
     const line = lines[chat.connection] ?? waits;
     if (this.line === line) return;
     this.line = line;
     this.status.replaceChildren(line);
-    if (chat.connection === "ended" && chat.trouble !== "origin_refused") {
+    if (chat.connection === "ended" && over) {
       const back = new URLSearchParams({ next: location.pathname + location.search });
       this.status.append(" ", h("a", { href: `${this.config.login}?${back}` }, texts.sign_in));
     }

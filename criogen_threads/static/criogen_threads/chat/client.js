@@ -263,8 +263,6 @@ export class Chat extends EventTarget {
       this.transcript.epoch = frame.epoch;
     } else if (frame.type === "resync") {
       this.refresh().catch(() => {});
-    } else if (frame.type === "error") {
-      this.#noted(new ChatError(frame.code, frame.message));
     }
   }
 
@@ -286,7 +284,7 @@ export class Chat extends EventTarget {
   #connected(state, code) {
     if (state === "blocked") this.poller.start();
     else if (state !== "lost") this.poller.stop();
-    if (state === "refused") this.#noted(new ChatError(code, ""));
+    if (state === "refused") this.#end(code);
     else if (!this.poller.running) this.#become(state);
   }
 
@@ -301,12 +299,15 @@ export class Chat extends EventTarget {
     this.poller?.soon();
   }
 
-  /** An error that says that this page's session, or its right to be here, is over. */
+  /** This page's session, or its right to be here, is over. */
+  #end(code) {
+    this.trouble = code;
+    this.poller?.stop();
+    this.#become("ended");
+  }
+
   #noted(error) {
-    if (error.code === "not_authenticated" || error.code === "origin_refused") {
-      this.trouble = error.code;
-      this.#become("ended");
-    }
+    if (error.code === "not_authenticated") this.#end(error.code);
     return error;
   }
 

@@ -20,7 +20,7 @@ export class List {
     this.earlier = h("p", { class: "earlier quiet", hidden: true }, texts.earlier);
     this.items = h("ol", { class: "messages", part: "messages" });
     this.working = h("div", { class: "working", hidden: true }, h("span"), h("span"), h("span"));
-    this.mark = h("li", { class: "mark", role: "separator" }, h("span", {}, texts.new));
+    this.mark = h("li", { class: "mark" }, h("span", {}, texts.new));
     this.inner = h("div", { class: "inner" }, this.earlier, this.items, this.working);
     this.node = h("div", { class: "scroll", part: "scroll", role: "region", tabindex: "0", "aria-label": texts.conversation }, this.inner);
     this.jump = h("button", { type: "button", class: "jump", hidden: true, "aria-label": texts.latest, title: texts.latest, onclick: () => this.toBottom() }, icon("down"));

@@ -22,7 +22,7 @@ export class MessageView {
     this.foot = h("div", { class: "foot" });
     this.note = h("div", { class: "note" });
     this.node = h("li", { hidden: true, class: `message ${entry.role}`, part: `message ${entry.role}` });
-    this.node.append(this.who, this.thoughts, this.body, this.calls, this.note, this.foot);
+    this.node.append(this.who, this.thoughts, this.body, this.calls, this.foot, this.note);
     this.thoughts.addEventListener("toggle", () => this.#thoughts());
     this.rows = new Map();
     this.cards = new Map();
@@ -84,11 +84,12 @@ export class MessageView {
   /** Begin a text under way anew, from all that is there. */
   #live() {
     const { entry } = this;
-    if (this.shown && this.shown === this.streamed && entry.blocks.length === this.streamed.done) return;
+    const { streamed } = this;
+    const same = this.shown && this.shown === streamed && streamed.length === entry.text.length;
+    if (same && streamed.replaced === entry.blocks.length) return;
     this.streamed = this.shown = new Streamed();
     this.streamed.add(entry.text);
     for (const { html, offset, end } of entry.blocks) this.streamed.replace(end - offset, html);
-    this.streamed.done = entry.blocks.length;
     this.body.replaceChildren(this.streamed.node);
   }
 
@@ -153,6 +154,7 @@ export class MessageView {
       const label = code === "thread_interrupted" ? texts.go_on : texts.retry;
       if (latest) nodes.push(h("button", { type: "button", class: "link", onclick: () => does.retry() }, icon("again"), label));
     }
+    this.note.dataset.of = entry.sending ? "message" : "run";
     this.note.replaceChildren(...nodes);
   }
 
@@ -160,7 +162,7 @@ export class MessageView {
   #foot() {
     const { entry, host, latest, ends } = this;
     const { texts, does } = host;
-    const key = JSON.stringify([entry.live, entry.sending, entry.branch, latest, ends]);
+    const key = JSON.stringify([entry.live, entry.sending, entry.branch, latest, ends, Boolean(entry.note)]);
     if (this.footed === key) return;
     this.footed = key;
     const nodes = [];
@@ -169,7 +171,10 @@ export class MessageView {
     if (!settled || !ends) return void this.foot.replaceChildren(...nodes);
     if (entry.text) nodes.push(iconButton("copy", texts.copy, (event) => this.#copy(event.currentTarget)));
     if (entry.role === "user") nodes.push(iconButton("edit", texts.edit, () => does.edit(entry)));
-    else if (latest) nodes.push(iconButton("again", texts.regenerate, () => does.regenerate(entry)));
+    if (latest && !entry.note) {
+      const again = () => (entry.role === "user" ? does.retry() : does.regenerate(entry)); // unanswered, or anew
+      nodes.push(iconButton("again", texts.regenerate, again));
+    }
     this.foot.replaceChildren(...nodes);
   }
 
@@ -208,7 +213,8 @@ function replace(parent, nodes) {
   if (!same) parent.replaceChildren(...nodes);
 }
 
-function reason({ code, message }, texts) {
+/** How a run ended, for a person. */
+export function reason({ code, message }, texts) {
   if (code === "cancelled") return texts.stopped;
   if (code === "thread_interrupted") return texts.interrupted;
   return texts[`error_${code}`] ?? (message || texts.failed);

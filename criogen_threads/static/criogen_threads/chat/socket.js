@@ -4,6 +4,7 @@ const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 20_000;
 const PATIENCE = 8_000; // for the first word of the server
 const SILENCE = 75_000; // the server pings three times a minute
+const AFTER_AN_ERROR = 1_000; // the feed has ended, or the socket is about to be closed with a reason
 const BLOCKED_AFTER = 2; // attempts that never opened, until sockets count as blocked
 
 /** Closing codes after which coming back would change nothing. */
@@ -78,6 +79,7 @@ export class Socket {
     if (frame.type === "ping") this.#say({ type: "pong" });
     else if (frame.type === "page") this.#say({ type: "ack", page: frame.page });
     else this.owner.frame(frame);
+    if (frame.type === "error") this.#within(AFTER_AN_ERROR);
   }
 
   /** Give a connection up that says nothing: a dead one does not always say so. */

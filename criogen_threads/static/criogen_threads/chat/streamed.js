@@ -13,9 +13,12 @@ export class Streamed {
     this.plain = h("div", { class: "plain" });
     this.node.append(this.rendered, this.plain);
     this.blocks = []; // plain ones: their text nodes
+    this.length = 0; // of everything that was added
+    this.replaced = 0; // how often text became HTML
   }
 
   add(text) {
+    this.length += text.length;
     for (let rest = text; rest; ) {
       const last = this.blocks.at(-1);
       const cut = last ? boundary(last.length, rest) : 0;
@@ -35,6 +38,7 @@ export class Streamed {
 
   /** The next ``count`` code points of the plain text are this HTML. */
   replace(count, html) {
+    this.replaced += 1;
     let left = count;
     while (left > 0 && this.blocks.length) {
       const [first] = this.blocks;
