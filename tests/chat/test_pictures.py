@@ -124,7 +124,8 @@ def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unre
     page.locator(".mark").wait_for()
     visitor.picture(f"unread-{name}")
     clean(page)
-    say(page, wish("Once upon a time there was a kettle that would not boil, however long one waited. " * 9, delay=0.05))
+    tale = "Once upon a time there was a kettle that would not boil, however long one waited. "
+    say(page, wish(tale * 9, delay=0.05))
     answers(page).get_by_text("Once upon a time").wait_for()
     page.wait_for_timeout(700)  # some of it for the picture
     visitor.picture(f"streaming-{name}")

@@ -60,9 +60,8 @@ export class Chat extends EventTarget {
   async submit(text, { state, agent, checkpoint, clientId = newId() } = {}) {
     const known = this.transcript.local.find((each) => each.id === clientId);
     const entry = known ?? (checkpoint ? null : this.transcript.addLocal(clientId, text));
-    const { ticket } = this.config;
-    const body = { text, client_id: clientId, state, agent, checkpoint };
-    if (this.transcript.state === "absent" && ticket) body.ticket = ticket;
+    const { ticket } = this.config; // needed where the conversation does not exist yet: only the server knows
+    const body = { text, client_id: clientId, state, agent, checkpoint, ticket };
     this.#mark(entry, "sending");
     try {
       const run = await this.api.post(`${this.thread}runs/`, body);
