@@ -40,6 +40,15 @@ FOLDER = pytest.StashKey[str]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     choices = ["postgres", "sqlite"]
     parser.addoption("--database", choices=choices, default="postgres", help="what the suite runs on")
+    parser.addoption("--without-browser", action="store_true", help="leave out what needs a real browser")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Browsers are started by the fixture ``chromium``, here and there."""
+    if config.getoption("without_browser"):
+        left = [item for item in items if "chromium" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_configure(config: pytest.Config) -> None:

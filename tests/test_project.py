@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TOP_LEVEL = {"manage.py", "pyproject.toml", "criogen_threads", "project", "templates", "tests", "README.md"}
-BESIDE = {"CHANGELOG.md", "LICENSE", "benchmarks"}
+BESIDE = {"CHANGELOG.md", "LICENSE", "benchmarks", "docs"}
 
 
 def tracked_names() -> set[str]:
