@@ -92,7 +92,7 @@ def content(response: Any) -> dict[str, Any]:
 
 def test_every_python_snippet_is_run_by_this_module() -> None:
     assert len(SNIPPETS) == README.count("```python") >= 14
-    assert {where for where, _ in SNIPPETS} == {"settings.py", "shell", *MODULES, *SITE}
+    assert {where for where, _ in SNIPPETS} == {"settings.py", "shell", "shop/models.py", *MODULES, *SITE}
 
 
 def test_the_settings_pass_the_checks() -> None:
@@ -129,10 +129,13 @@ def test_the_site_serves_the_views_and_the_api(
     with override_settings(ROOT_URLCONF=site["mysite/urls.py"]), scripted("support", "Hello Ada."):
         assert client.post("/ask/", {"text": "Hello"}).json()["text"] == "Hello Ada."
         assert {"name": "support", "description": ""} in client.get("/api/agents/").json()["results"]
-        chat = client.get("/chat/").json()
+        chat = client.get("/ticket/").json()
         assert client.get(f"/api/threads/{chat['key']}/").json()["owner"] == str(ada.pk)
         thread = client.post("/api/threads/", {"ticket": chat["ticket"]}, content_type="application/json")
         assert (thread.status_code, thread.json()["key"]) == (200, chat["key"])
+        listing = RequestFactory().get("/")
+        listing.user = ada
+        assert content(shop.views.conversations(listing))["keys"] == [chat["key"]]
 
 
 def test_the_addresses_of_the_table_exist(site: dict[str, ModuleType]) -> None:
