@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SAID = [
-    "Hello, my name is Ada. Where is order A-1001?",
     "I want a refund of 10 euros for A-1002, the shade has a dent.",
 ]
 
@@ -30,7 +29,7 @@ def main() -> None:
         sync_playwright() as driver,
     ):
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        options = {"viewport": {"width": 1100, "height": 800}, "device_scale_factor": 1.5, "base_url": demo.address}
+        options = {"viewport": {"width": 1100, "height": 720}, "device_scale_factor": 1.5, "base_url": demo.address}
         visitor, staff = (browser.new_context(**options).new_page() for _ in range(2))
         talk(visitor, SAID)
         visitor.screenshot(path=HERE / "chat.png")
@@ -38,6 +37,7 @@ def main() -> None:
         staff.goto("/admin/criogen_threads/approval/")
         staff.locator("#result_list tbody tr", has_text="A-1002").get_by_role("link").first.click()
         staff.get_by_role("button", name="Approve").wait_for()
+        staff.set_viewport_size({"width": 1100, "height": 1000})
         staff.screenshot(path=HERE / "console.png")
         browser.close()
 
@@ -48,7 +48,7 @@ def talk(page: Any, lines: Iterable[str]) -> None:
         field = page.get_by_role("textbox", name="Message")
         field.fill(line)
         field.press("Enter")
-        page.get_by_text("is shipped" if "Where" in line else "waits for the staff").first.wait_for()
+        page.get_by_text("waits for the staff").first.wait_for()
     page.mouse.move(0, 0)
 
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from criogen_threads.admin.ages import age, remaining
+from criogen_threads.admin.asking import asker
 from criogen_threads.admin.base import APP, may_enter
 from criogen_threads.admin.bulk import BulkDecisions
 from criogen_threads.admin.filters import AgeFilter, AgentFilter, ByMeFilter, StatusFilter, ToolFilter
@@ -117,11 +118,11 @@ class ApprovalAdmin(BulkDecisions):
     @admin.display(description=gettext_lazy("asked by"))
     def asked(self, call: Approval) -> SafeString:
         """Who asked, in which thread, and whom."""
-        who = call.run.actor or call.thread.owner
+        who = asker(call.run, call.run.actor or call.thread.owner)
         address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[call.thread_id])
         return format_html(
             '{}<br><a href="{}">{}</a><br><span class="criogen-quiet">{}</span>',
-            visible(who.get_username() if who else _("the site")), address, visible(call.thread.key),
+            who, address, visible(call.thread.key),
             visible(call.run.agent),
         )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
 
@@ -30,6 +30,17 @@ class Asker:
     text: SafeString | None = None
 
 
+def asker(run: Run, person: Any) -> SafeString:
+    """Who a run is named after: a user, a visitor without an account, or the site's own code.
+
+    Args:
+        person: The user, where there is one.
+    """
+    if person:
+        return visible(person.get_username())
+    return visible(_("a visitor") if run.visitor else _("the site"))
+
+
 def askers(thread: Thread, run: Run, story: Story | None) -> list[Asker]:
     """The chain that led to a run, from the person down to it.
 
@@ -40,9 +51,7 @@ def askers(thread: Thread, run: Run, story: Story | None) -> list[Asker]:
     while chain[0].parent_run is not None and len(chain) < DEEPEST:
         chain.insert(0, chain[0].parent_run)
     first, *others = chain
-    person = first.actor or thread.owner
-    who = visible(person.get_username() if person else _("the site"))
-    steps = [Asker(who, visible(first.agent), first.number, _said(story))]
+    steps = [Asker(asker(first, first.actor or thread.owner), visible(first.agent), first.number, _said(story))]
     for above, below in zip(chain, others, strict=False):
         steps.append(Asker(visible(above.agent), visible(below.agent), below.number))
     return steps

@@ -9,6 +9,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext as _
 
+from criogen_threads.admin.asking import asker
 from criogen_threads.admin.text import visible
 from criogen_threads.models import Run
 
@@ -82,7 +83,7 @@ def _measured(run: Run, depth: int, longest: float, largest: int) -> Measured:
     return Measured(
         run=run,
         depth=depth,
-        who=run.actor.get_username() if run.actor else _("the site"),
+        who=asker(run, run.actor),
         duration="" if seconds is None else duration(seconds),
         duration_width=_part(seconds or 0, longest),
         tokens=run.tokens,
