@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.engine import telling
+from criogen_threads.engine import dispatch, telling
 from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import layer
 from criogen_threads.streaming.hub import hub
@@ -43,6 +43,7 @@ class Relay:
         self._joined: set[str] = set()
         self._rejoin = asyncio.Event()
         hub.add(self)
+        dispatch.attend()  # who is watched here may have been left in line by a process that died
         self._spawn(self._look())
         if layer.shared_layer() is not None:
             self._spawn(self._receive())

@@ -35,6 +35,7 @@ class Web:
         loss: float = 0.0,
         server: str = "daphne",
         project: str = "tests.streaming",
+        database: str = "",
         **options: Any,
     ) -> None:
         self.port = free_port()
@@ -44,6 +45,7 @@ class Web:
             "CRIOGEN_TEST_SETTINGS": json.dumps({**FAST, **options}),
             "CRIOGEN_TEST_LOSS": str(loss),
             **({"CRIOGEN_TEST_LAYER": layer} if layer else {}),
+            **({"DATABASE_URL": database, "CRIOGEN_TEST_POOL_SECONDS": "1"} if database else {}),
         }
         with self.log.open("w") as log:
             self.process = subprocess.Popen(

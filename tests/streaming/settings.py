@@ -12,6 +12,10 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.streaming"]  # noqa: F405  (its agents
 TEMPLATES = [{**TEMPLATES[0], "DIRS": []}]  # noqa: F405  (the project's pages link to its own addresses)
 CRIOGEN_THREADS = json.loads(os.environ.get("CRIOGEN_TEST_SETTINGS", "{}"))
 
+if "CRIOGEN_TEST_POOL_SECONDS" in os.environ:
+    patience = {"timeout": float(os.environ["CRIOGEN_TEST_POOL_SECONDS"]), "reconnect_timeout": 0.1}
+    DATABASES["default"]["OPTIONS"]["pool"] |= patience  # noqa: F405
+
 if "CRIOGEN_TEST_LAYER" in os.environ:
     CHANNEL_LAYERS = {
         "default": {

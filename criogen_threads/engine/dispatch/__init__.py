@@ -20,7 +20,7 @@ from criogen_threads.engine.journal import leftovers
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = ["Dispatcher", "close", "get_dispatcher", "resume", "retry", "submit"]
+__all__ = ["Dispatcher", "attend", "close", "get_dispatcher", "resume", "retry", "submit"]
 
 logger = logging.getLogger("criogen_threads")
 
@@ -49,6 +49,11 @@ def close() -> None:
     if _dispatcher is not None:
         _dispatcher.close()
     _dispatcher = None
+
+
+def attend() -> None:
+    """Have this process look for runs that nobody executes, also where it has submitted none itself."""
+    get_dispatcher().attend()
 
 
 def submit(run_id: UUID) -> None:

@@ -31,5 +31,8 @@ class Dispatcher:
         """Have an accepted retry taken up."""
         raise NotImplementedError
 
+    def attend(self) -> None:
+        """Look now and then for submitted runs that nobody executes; where something else does that, nothing."""
+
     def close(self) -> None:
         """Look for nothing more: another dispatcher takes over, as when a test changes the setting."""

@@ -52,6 +52,9 @@ class InProcess(Dispatcher):
             return
         self.active.add(name)
         background.spawn(self._in_a_slot(name, work))
+        self.attend()
+
+    def attend(self) -> None:
         if not self._scanning:
             self._scanning = True
             background.spawn(self._scan())
