@@ -25,6 +25,7 @@ from criogen_threads import conf, errors, signals
 from criogen_threads.agents import registry, unregister
 from criogen_threads.checks import check_database, check_settings
 from criogen_threads.testing import in_calling_thread, scripted
+from docs.reference import FILE, reference
 from project.desk import models
 from project.desk.demo import seed
 from project.desk.models import Order
@@ -136,6 +137,7 @@ def test_the_site_serves_the_views_and_the_api(
         listing = RequestFactory().get("/")
         listing.user = ada
         assert content(shop.views.conversations(listing))["keys"] == [chat["key"]]
+        assert set(content(shop.views.health(listing))) == {"http", "workers", "interrupted", "answered", "queued"}
 
 
 def test_the_addresses_of_the_table_exist(site: dict[str, ModuleType]) -> None:
@@ -174,6 +176,7 @@ def test_the_shell_snippets(shop: ModuleType, calling_thread: None, capsys: pyte
         "siblings_sync": ("It is shipped.",),
         "submit_sync": (),
         "create_event_sync": (LOOK_UP, "It is shipped."),
+        "timedelta": (),
     }
     shell: dict[str, Any] = {}
     for code in snippets("shell"):
@@ -259,6 +262,11 @@ def test_the_files_and_sections_that_it_points_to_exist() -> None:
         line[3:].lower().replace(",", "").replace(" ", "-") for line in README.splitlines() if line.startswith("## ")
     }
     assert set(re.findall(r"\]\(#([\w-]+)\)", README)) <= anchors
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    assert FILE.read_text() == reference(), "it is written anew by python -m docs.reference"
+    assert {f"`{key}`" for key in conf.KEYS} <= set(re.findall(r"`\w+`", reference()))
 
 
 def test_the_events_table_is_complete(shop: ModuleType, calling_thread: None) -> None:
