@@ -25,6 +25,9 @@ class Contestant(Protocol):
 
     name: str
 
+    async def begin(self, key: str) -> None:
+        """Begin a conversation of this name; the turns and the readings from now on are of it."""
+
     async def turn(self, spoken: Spoken) -> Taken:
         """Take one turn and save it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -55,19 +55,17 @@ class Databases:
             self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
         self.made.clear()
 
+    def empty(self, name: str) -> None:
+        """As if no conversation had ever been kept here."""
+        with psycopg.connect(self.address(name), autocommit=True) as connection:
+            tables = sql.SQL(", ").join(map(sql.Identifier, _tables(connection)))
+            connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(tables))
+
     def size(self, name: str) -> tuple[int, dict[str, int]]:
         """Bytes of the conversation's tables, with indexes and out-of-line texts; rows by table."""
         with psycopg.connect(self.address(name), autocommit=True) as connection:
-            tables = [
-                table
-                for (table,) in connection.execute(
-                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-                    " AND (tablename LIKE 'criogen%' OR tablename LIKE 'checkpoint%')"
-                    " AND tablename NOT IN ('criogen_threads_worker', 'checkpoint_migrations')"
-                )
-            ]
             size, rows = 0, {}
-            for table in sorted(tables):
+            for table in _tables(connection):
                 identifier = sql.Identifier(table)
                 count = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier)).fetchone()
                 total = connection.execute("SELECT pg_total_relation_size(%s::regclass)", [table]).fetchone()
@@ -80,6 +78,16 @@ class Databases:
     def _execute(self, statement: sql.Composable) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement)
+
+
+def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
+    """The tables of conversations, whoever made them."""
+    found = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        " AND (tablename LIKE 'criogen%' OR tablename LIKE 'checkpoint%')"
+        " AND tablename NOT IN ('criogen_threads_worker', 'checkpoint_migrations') ORDER BY tablename"
+    )
+    return [table for (table,) in found]
 
 
 @contextmanager

@@ -54,11 +54,17 @@ def p95(values: Sequence[float]) -> float:
     return sorted(values)[int(len(values) * 0.95)]
 
 
-def of_turns(taken: dict[str, list[Taken]]) -> Figures:
-    """Figures of the turns: milliseconds, ratios and counts."""
+def of_turns(taken: dict[str, list[Taken]], cold: dict[str, list[Taken]]) -> Figures:
+    """Figures of the turns: milliseconds, ratios and counts.
+
+    Args:
+        cold: The first turns of the process, in another conversation.
+    """
     figures: Figures = {}
     for name, turns in taken.items():
         _own_figures(figures, name, turns)
+        new = median(turn.whole * 1000 for turn in cold[name][:EDGE])
+        put(figures, "whole turn, new process, median ms", name, new)
     growth = figures["growth of saves"]
     put(figures, "growth of saves / the floor's", OURS, growth[OURS] / growth[FLOOR])
     for floor in (FLOOR, PIPED):

@@ -126,10 +126,13 @@ class Floor:
         self.piped = piped
         self.connection: psycopg.Connection[Any] = psycopg.connect(address, autocommit=True)
         self.connection.prepare_threshold = prepare_threshold
-        self.thread, self.worker = new_id(), new_id()
+        self.worker = new_id()
+
+    async def begin(self, key: str) -> None:
+        self.thread = new_id()
         self.tail: UUID | None = None
         self.position = self.number = 0
-        self.connection.execute(THREAD, [self.thread, "bench", AGENT])
+        self.connection.execute(THREAD, [self.thread, key, AGENT])
 
     async def turn(self, spoken: Spoken) -> Taken:
         started, worked = time.perf_counter(), time.thread_time()

@@ -41,7 +41,6 @@ class Graph:
         self.saves = self.work = self.reads = 0.0
         self.commits = 0
         self.spoken: Spoken | None = None
-        self.number = 0
         self._stack = ExitStack()
         saver = self._stack.enter_context(PostgresSaver.from_conn_string(address))
         saver.setup()
@@ -50,7 +49,10 @@ class Graph:
         for method in ("get_tuple", "get_delta_channel_history"):
             setattr(saver, method, self._timed("reads", getattr(saver, method)))
         self.graph = self._build(state).compile(checkpointer=saver)
-        self.config: Any = {"configurable": {"thread_id": "bench"}}
+
+    async def begin(self, key: str) -> None:
+        self.number = 0
+        self.config: Any = {"configurable": {"thread_id": key}}
 
     def _timed(self, what: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Any:

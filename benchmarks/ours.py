@@ -14,13 +14,14 @@ from django.db.backends.signals import connection_created
 from benchmarks.contestant import Taken
 from criogen_threads.agents import Agent, tool
 from criogen_threads.backends.base import ModelAnswer, ModelBackend, Usage
-from criogen_threads.engine import lease, loop, pools
+from criogen_threads.engine import lease, pools
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal.statements import Session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from contextlib import AbstractContextManager
+    from uuid import UUID
 
     from benchmarks.workload import Spoken
     from criogen_threads.backends.base import Delta, ModelRequest
@@ -41,7 +42,7 @@ class Stopwatch:
         Session.transaction = self._timed_transaction()  # type: ignore[assignment, method-assign]
         pools.close_connections = self._timed_close
         connection_created.connect(self._count)
-        loop.Conversation = self._timed_reader()  # type: ignore[attr-defined, misc]
+        Conversation.read = self._timed_read()  # type: ignore[method-assign]
 
     def _timed_transaction(self) -> Callable[[Session], AbstractContextManager[Any]]:
         watch, transaction = self, self._transaction
@@ -68,19 +69,17 @@ class Stopwatch:
             self.work += time.thread_time() - worked
             self._job.saved = False
 
-    def _timed_reader(self) -> type[Conversation]:
-        watch = self
+    def _timed_read(self) -> Callable[[UUID | None], Conversation]:
+        read = Conversation.read
 
-        class TimedConversation(Conversation):
-            @classmethod
-            def read(cls, tail: Any) -> Conversation:
-                started = time.perf_counter()
-                try:
-                    return super().read(tail)
-                finally:
-                    watch.reads += time.perf_counter() - started
+        def timed(tail: UUID | None) -> Conversation:
+            started = time.perf_counter()
+            try:
+                return read(tail)
+            finally:
+                self.reads += time.perf_counter() - started
 
-        return TimedConversation
+        return timed
 
     def _count(self, connection: Any, **_: Any) -> None:
         """Count what the pool's threads execute; a connection signals each time it is taken from the pool."""
@@ -126,7 +125,9 @@ class Ours:
             return {**self.spoken.result, "order": order, "lines": [*self.spoken.result["lines"], note][:4]}
 
         self.agent = Agent("bench", model=Script(self._respond), tools=[lookup])
-        self.thread = self.agent.thread("bench")
+
+    async def begin(self, key: str) -> None:
+        self.thread = self.agent.thread(key)
 
     def _respond(self, messages: Any) -> list[dict[str, Any]]:
         assert self.spoken is not None
@@ -170,7 +171,7 @@ class Ours:
 
     async def read_by_the_loop(self) -> float:
         """Microseconds a message that the loop takes to read the conversation."""
-        tail = await pools.in_database(lambda: _tail("bench"))
+        tail = await pools.in_database(lambda: _tail(self.thread.id))
 
         def read() -> float:
             connections["default"].ensure_connection()

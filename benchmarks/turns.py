@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from benchmarks.ours import Ours
     from benchmarks.workload import Spoken
 
+WARMING = 30  # turns of another conversation before the first that is measured
 TIMES = 15  # of each reading
 BLOCK = 5  # turns that one takes before the next has its go
 PREPARE_AFTER = 5  # psycopg's own default; Django's is never, for poolers that cannot
@@ -154,7 +155,8 @@ def _contestants(databases: Databases, threshold: int | None, *, peers: bool) ->
 async def _measure(contestants: list[Contestant], databases: Databases, spoken: list[Spoken]) -> Figures:
     gc.collect()
     gc.freeze()  # nobody pays for what the others have imported
-    figures = made.of_turns(await _take_turns(contestants, spoken))
+    cold = await _warm_up(contestants, databases)
+    figures = made.of_turns(await _take_turns(contestants, spoken), cold)
     rows: dict[str, dict[str, int]] = {}
     for contestant in contestants:
         name = contestant.name
@@ -168,6 +170,17 @@ async def _measure(contestants: list[Contestant], databases: Databases, spoken: 
     if not rows[made.OURS] == rows[made.FLOOR] == rows[made.PIPED]:
         raise RuntimeError(f"the floor does not write the same rows: {rows}")
     return figures
+
+
+async def _warm_up(contestants: list[Contestant], databases: Databases) -> dict[str, list[Taken]]:
+    """The first turns of a process, whose connections have prepared nothing yet; nothing is left of them."""
+    for contestant in contestants:
+        await contestant.begin("warm-up")
+    taken = await _take_turns(contestants, conversation(WARMING))
+    for contestant in contestants:
+        databases.empty(DATABASES[contestant.name])
+        await contestant.begin("bench")
+    return taken
 
 
 async def _take_turns(contestants: list[Contestant], spoken: list[Spoken]) -> dict[str, list[Taken]]:

@@ -103,7 +103,7 @@ async def _patiently(job: Callable[[], Any]) -> Any:
     pause = settings.NOTIFY_BACKOFF
     for left in range(settings.NOTIFY_RETRIES, -1, -1):
         try:
-            return await asyncio.wrap_future(_pool.submit(job))
+            return await _pool.submit(job)
         except Exception:
             if not left:
                 logger.exception("A notice could not be sent; nobody is told by it")

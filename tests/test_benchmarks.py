@@ -43,8 +43,10 @@ def test_ratios_and_growth_are_those_of_the_medians() -> None:
             FLOOR: _turns(0.003, 0.003),
             PIPED: _turns(0.002, 0.002),
             FULL: _turns(0.01, 0.02),
-        }
+        },
+        {name: _turns(0.1, 0.2) for name in (OURS, FLOOR, PIPED, FULL)},
     )
+    assert figures["whole turn, new process, median ms"] == dict.fromkeys((OURS, FLOOR, PIPED, FULL), 200)
     assert figures["saves / floor, start"][OURS] == pytest.approx(2)
     assert figures["saves / floor, piped, end"][OURS] == pytest.approx(6)
     assert figures["growth of saves"][OURS] == pytest.approx(2)

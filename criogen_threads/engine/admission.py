@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from criogen_threads import errors
 from criogen_threads.conf import settings
 from criogen_threads.engine import dispatch
 from criogen_threads.engine import lease as leases
+from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import lines, posts, takes, turns
 from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.pools import in_database
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.loop import Runner
 
 T = TypeVar("T")
+L = TypeVar("L", "Lease", "Lease | None")
 
 FIRST_PAUSE = 0.1
 """Seconds between two looks of the first in line; the further behind, the less often it is."""
@@ -167,21 +170,30 @@ class Conduct:
 
 
 def _begin(turn: Turn) -> Lease | turns.Waiting | SentBefore:
-    return turns.begin(turn, leases.current().ensure())
+    outcome = turns.begin(turn, leases.current().ensure())
+    return _well_read(outcome) if isinstance(outcome, takes.Lease) else outcome
 
 
 def start_queued(run_id: UUID, checkpoint_id: UUID) -> Lease | None:
-    return takes.start_queued(run_id, checkpoint_id, leases.current().ensure())
+    return _well_read(takes.start_queued(run_id, checkpoint_id, leases.current().ensure()))
 
 
 def retry(key: str, run_id: UUID, asker: Asker = SITE) -> Lease | None:
     """Take a thread to continue its run; see ``takes.retry``."""
-    return takes.retry(key, leases.current().ensure(), run_id=run_id, asker=asker)
+    return _well_read(takes.retry(key, leases.current().ensure(), run_id=run_id, asker=asker))
 
 
 def resume(key: str, run_id: UUID | None = None) -> Lease | None:
     """Take a thread to continue its fully answered run; see ``takes.resume``."""
-    return takes.resume(key, leases.current().ensure(), run_id)
+    return _well_read(takes.resume(key, leases.current().ensure(), run_id))
+
+
+def _well_read(lease: L) -> L:
+    """A lease with what was said so far, read while the connection is at hand; a run that lacks it reads it itself."""
+    if lease is not None:
+        with suppress(Exception):  # the thread is taken, whatever becomes of the reading
+            return replace(lease, conversation=Conversation.read(lease.tail))
+    return lease
 
 
 def _why_not_in_line(run_id: UUID) -> None:

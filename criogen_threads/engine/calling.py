@@ -61,8 +61,7 @@ class Caller:
         context = runner.planner.context(call)
 
         def run_tool() -> saves.Result:
-            value = tool.invoke(context, tool.validate(call.effective_arguments))
-            return self._result(call, _storable(value), ToolCall.Status.DONE)
+            return self._result(call, _called(tool, context, call.effective_arguments), ToolCall.Status.DONE)
 
         def failed(error: BaseException) -> saves.Result:
             return self._result(call, _failure(tool, error), ToolCall.Status.ERROR)
@@ -88,12 +87,11 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
     for remaining in range(tool.retries, -1, -1):
         try:
             async with asyncio.timeout(tool.timeout) as limit:
-                arguments = tool.validate(given)
                 if tool.is_async:
-                    value = await _alone(tool, context, arguments)
+                    value = _storable(await _alone(tool, context, tool.validate(given)))
                 else:
-                    value = await in_tool_thread(tool.invoke, context, arguments)
-            return _storable(value), ToolCall.Status.DONE
+                    value = await in_tool_thread(_called, tool, context, given)
+            return value, ToolCall.Status.DONE
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -105,6 +103,11 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
                 return _failure(tool, error), ToolCall.Status.ERROR
             logger.warning("The tool %s failed, and is run again", tool.name, exc_info=True)
     raise AssertionError("unreachable")
+
+
+def _called(tool: Tool, context: ToolContext, given: Any) -> Any:
+    """A synchronous tool's result, in its thread from the arguments to what can be stored."""
+    return _storable(tool.invoke(context, tool.validate(given)))
 
 
 async def _alone(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> Any:

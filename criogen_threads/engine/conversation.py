@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import transcript
@@ -56,7 +57,8 @@ class Conversation:
 
     def open_indexes(self) -> list[int]:
         """Which of them have no result on this branch."""
-        here = {message.id for message in self.messages if message.role == "tool"}
+        results = takewhile(lambda message: message.role == "tool", reversed(self.messages))
+        here = {message.id for message in results}
         settled = {call.index for call in self.calls if call.result_id in here}
         return [index for index in range(len(self.asked())) if index not in settled]
 

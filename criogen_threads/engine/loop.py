@@ -16,7 +16,7 @@ from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import saves
 from criogen_threads.engine.listening import publish_live
 from criogen_threads.engine.planning import Planner
-from criogen_threads.engine.pools import in_database, in_tool_thread
+from criogen_threads.engine.pools import close_connections, in_database, in_tool_thread, save_in_tool_thread
 from criogen_threads.engine.stoppable import Stoppable
 from criogen_threads.engine.transcript import (
     Action,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from criogen_threads.agents import Agent
     from criogen_threads.backends.base import ModelAnswer
+    from criogen_threads.engine.journal.calls import Planned
     from criogen_threads.engine.journal.pen import Saved
     from criogen_threads.engine.journal.takes import Lease
     from criogen_threads.engine.listening import Listener
@@ -104,7 +105,8 @@ class Runner(Stoppable):
     async def _to_its_end(self) -> Ended:
         try:
             self._tell(self.lease.saved)
-            self.conversation = await in_database(Conversation.read, self.lease.tail)
+            read = self.lease.conversation
+            self.conversation = read if read is not None else await in_database(Conversation.read, self.lease.tail)
             return await self._rounds()
         except (errors.LeaseLostError, errors.ShuttingDownError, errors.DatabaseUnavailableError):
             raise  # what cannot or may not be saved is left to whoever takes the thread next
@@ -152,7 +154,10 @@ class Runner(Stoppable):
         over_limit = self._over_limit()
         if not self.conversation.open_indexes():
             return next_action(self.conversation.tail, (), over_limit=over_limit)
-        open_calls = await in_tool_thread(self.planner.open_calls, self.conversation)
+        if self.planner.has_judged(self.conversation):
+            open_calls = self.planner.open_calls(self.conversation)
+        else:
+            open_calls = await in_tool_thread(self.planner.open_calls, self.conversation)
         return next_action(self.conversation.tail, open_calls, over_limit=over_limit)
 
     # Acting ------------------------------------------------------------------------------------------------------
@@ -161,18 +166,27 @@ class Runner(Stoppable):
         """One answer, saved with its calls; one without calls completes the run."""
         request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
         answer = await request.send()
-        planned = []
-        if tool_calls(answer.content):
-            planned = await in_tool_thread(self.planner.plan_answer, answer, request.message_id, self.step + 1)
         self._count(answer)
-        saved = await in_database(
-            saves.answer, self.lease, answer, planned, self.usage,
-            finishes=not planned, message_id=request.message_id, checkpoint_id=new_id(),
-        )  # fmt: skip
+        if tool_calls(answer.content):
+            saved = await save_in_tool_thread(self._judge_and_save, answer, request.message_id, new_id())
+        else:
+            saved = await in_database(self._save, answer, (), request.message_id, new_id())
         self.partial = ""
         self.step += 1
         self._add(saved)
-        return None if planned else Ended("completed", self.conversation)
+        return None if saved.calls else Ended("completed", self.conversation)
+
+    def _judge_and_save(self, answer: ModelAnswer, message_id: UUID, checkpoint_id: UUID) -> Saved:
+        """Save an answer with its calls. Who must approve them is for the site's code to say, in a thread for it."""
+        planned = self.planner.plan_answer(answer, message_id, self.step + 1)
+        close_connections()  # in whatever state the site's code has left them
+        return self._save(answer, planned, message_id, checkpoint_id)
+
+    def _save(self, answer: ModelAnswer, calls: Sequence[Planned], message_id: UUID, checkpoint_id: UUID) -> Saved:
+        return saves.answer(
+            self.lease, answer, calls, self.usage,
+            finishes=not calls, message_id=message_id, checkpoint_id=checkpoint_id,
+        )  # fmt: skip
 
     async def _plan(self, calls: Sequence[OpenCall]) -> None:
         """Give rows to calls that have none that counts."""

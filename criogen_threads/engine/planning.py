@@ -36,6 +36,7 @@ class Planner:
         self.agent = agent
         self.lease = lease
         self.actor = actor
+        self.problems: dict[UUID, str] = {}  # by row: why it cannot run, "" where it can
 
     def context(self, call: ToolCall | None = None) -> ToolContext:
         """What a tool, or the agent's instructions, are told."""
@@ -59,13 +60,25 @@ class Planner:
         asked = conversation.asked()
         return [self._judge(index, asked[index], newest.get(index)) for index in conversation.open_indexes()]
 
+    def has_judged(self, conversation: Conversation) -> bool:
+        """Whether ``open_calls`` runs no code of the site: each open call was judged when it was planned."""
+        newest = conversation.newest(self.lease.run.id)
+        return all(self._problem_of(newest.get(index)) is not None for index in conversation.open_indexes())
+
+    def _problem_of(self, row: ToolCall | None) -> str | None:
+        """What was found when the row was planned, with the arguments that it still has."""
+        return self.problems.get(row.id) if row is not None and row.edited_arguments is None else None
+
     def _judge(self, index: int, asked: dict[str, Any], row: ToolCall | None) -> OpenCall:
         tool = self.agent.tools.get(asked["name"])
+        problem = self._problem_of(row)
+        if problem is None:
+            problem = self._problem(tool, asked["name"], row.effective_arguments if row else asked["arguments"])
         return OpenCall(
             index=index,
             status=row.status if row else NEW,
             on_crash=tool.on_crash if tool else "report",
-            problem=self._problem(tool, asked["name"], row.effective_arguments if row else asked["arguments"]),
+            problem=problem,
             reason=row.reason if row else "",
             row=row.id if row else None,
         )
@@ -85,9 +98,7 @@ class Planner:
         """A row for each call of a fresh answer. Where all can go on at once, those that can are running."""
         asked = transcript.tool_calls(answer.content)
         planned = [self._plan(index, call, message_id=message_id, step=step) for index, call in enumerate(asked)]
-        if not any(
-            self._problem(self.agent.tools.get(call["name"]), call["name"], call["arguments"]) for call in asked
-        ):
+        if not any(self.problems[plan.call.id] for plan in planned):
             for plan in planned:
                 if plan.call.status == ToolCall.Status.READY and not self.agent.tools[plan.call.name].atomic:
                     plan.call.status = ToolCall.Status.RUNNING
@@ -129,7 +140,8 @@ class Planner:
             arguments_digest=payload.keyed_digest(arguments),
         )
         tool = self.agent.tools.get(asked["name"])
-        if tool is None or self._problem(tool, asked["name"], arguments):
+        self.problems[call.id] = self._problem(tool, asked["name"], arguments)
+        if tool is None or self.problems[call.id]:
             return Planned(call)
         call.approver = self._approver(tool, call) or ("staff" if ask else "")
         if not call.approver:

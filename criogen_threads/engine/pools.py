@@ -11,8 +11,8 @@ import contextvars
 import os
 import threading
 from collections import deque
-from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -47,10 +47,12 @@ class DaemonPool:
         self._threads = 0
         self._idle = 0
 
-    def submit(self, job: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
+    def submit(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Do a job in a thread, with the caller's context variables; what comes of it, on the running event loop."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        context = contextvars.copy_context()
         with self._changed:
-            self._jobs.append(lambda: _complete(future, job))
+            self._jobs.append(lambda: _complete(future, lambda: context.run(job)))
             self._start_thread()
             self._changed.notify()
         return future
@@ -91,15 +93,17 @@ class DaemonPool:
             job()
 
 
-def _complete(future: Future[T], job: Callable[[], T]) -> None:
-    if not future.set_running_or_notify_cancel():
+def _complete(future: asyncio.Future[T], job: Callable[[], T]) -> None:
+    """Do a job whose caller still waits, in a thread; what it raises belongs to the caller."""
+    if future.cancelled():
         return
+    settle: Callable[[], None]
     try:
-        result = _and_close(job)
-    except BaseException as error:  # it belongs to whoever waits for the future
-        future.set_exception(tamed(error))
-    else:
-        future.set_result(result)
+        settle = partial(future.set_result, _and_close(job))
+    except BaseException as error:
+        settle = partial(future.set_exception, tamed(error))
+    with suppress(RuntimeError):  # the event loop is closed: nobody is there to hear of it
+        future.get_loop().call_soon_threadsafe(lambda: None if future.done() else settle())
 
 
 def tamed(error: BaseException) -> Exception:
@@ -180,8 +184,7 @@ async def save_in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs:
 def _submit(pool: DaemonPool, job: Callable[[], T]) -> asyncio.Future[T]:
     if settings.IN_CALLING_THREAD:
         return asyncio.ensure_future(sync_to_async(lambda: _tamely(job), thread_sensitive=True)())
-    context = contextvars.copy_context()
-    return asyncio.wrap_future(pool.submit(lambda: context.run(job)))
+    return pool.submit(job)
 
 
 async def _finished(future: asyncio.Future[T]) -> T:

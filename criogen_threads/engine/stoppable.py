@@ -91,7 +91,8 @@ class Stoppable:
 
 async def _ended(task: asyncio.Future[Any]) -> None:
     """Cancel a task and wait until it has really ended."""
-    task.cancel()
-    await asyncio.wait({task})
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
     if not task.cancelled():
         task.exception()

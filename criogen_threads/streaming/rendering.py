@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import nh3
@@ -76,8 +75,7 @@ async def rendered(text: str) -> str | None:
     with _remembering:
         if text in _cache:
             return _cache[text]
-    context = contextvars.copy_context()
-    return await asyncio.wrap_future(_pool.submit(lambda: context.run(rendered_here, text)))
+    return await _pool.submit(partial(rendered_here, text))
 
 
 def rendered_here(text: str) -> str | None:

@@ -12,7 +12,8 @@ from uuid import UUID
 import pytest
 from django.db import DataError, IntegrityError, connection, transaction
 
-from criogen_threads.engine.journal.pen import LOCK_BY_KEY, STANDING_BY_KEY, lock, lock_key
+from criogen_threads.engine.journal import driver, statements
+from criogen_threads.engine.journal.pen import LOCK_BY_KEY, STANDING_BY_KEY, Pen, lock, lock_key
 from criogen_threads.engine.journal.statements import Select, Session, bind
 from criogen_threads.ids import new_id
 from criogen_threads.models import Message, Run, Thread, ToolCall, Worker
@@ -41,11 +42,11 @@ Statements = list[tuple[str, list[Any]]]
 
 
 @contextmanager
-def written(to: Statements) -> Iterator[None]:
+def written(to: Statements, kinds: tuple[str, ...] = ("INSERT", "UPDATE")) -> Iterator[None]:
     """Collect the text and the values of every INSERT and UPDATE."""
 
     def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if sql.startswith(("INSERT", "UPDATE")):
+        if sql.startswith(kinds):
             text = sql.partition(" RETURNING")[0].replace('"id" = (%s)', '"id" = %s')
             to.append((text, list(params)))
         return execute(sql, params, many, context)
@@ -56,11 +57,11 @@ def written(to: Statements) -> Iterator[None]:
 
 def _written_by(write: Callable[[], object]) -> Statements:
     """What a write executes; it is undone."""
-    statements: Statements = []
-    with transaction.atomic(), written(statements):
+    found: Statements = []
+    with transaction.atomic(), written(found):
         write()
         transaction.set_rollback(True)
-    return statements
+    return found
 
 
 def test_every_column_of_every_row_comes_back_as_it_was() -> None:
@@ -120,13 +121,32 @@ def test_several_rows_go_in_with_one_statement_and_defaults_are_the_database_s()
     messages = [Message(thread=thread, role="user", content=[{"text": str(n)}], position=n) for n in range(5)]
     with a_session() as session:
         session.insert([thread])
-        statements: Statements = []
-        with written(statements):
+        found: Statements = []
+        with written(found):
             session.insert(messages)
-    assert len(statements) == 1
+    assert len(found) == 1
     stored = list(Message.objects.order_by("position"))
     assert [message.content for message in stored] == [[{"text": str(n)}] for n in range(5)]
     assert all(abs(datetime.now(UTC) - message.created_at) < timedelta(minutes=5) for message in stored)
+
+
+def test_one_write_of_a_row_counts_for_all_that_is_said_of_it() -> None:
+    """A pen may set columns of a row twice, and of a row that it adds; one statement would see only one of them."""
+    with a_session() as session:
+        session.insert([Thread(key="one", agent="x")])
+        locked = lock_key(session, "one")
+        assert locked is not None
+        stored = Run(thread_id=locked.id, number=1, agent="x")
+        session.insert([stored])
+        pen = Pen(session, locked)
+        pen.update(Run, stored.pk, waiter=locked.id, status="in_progress")
+        pen.update(Run, stored.pk, status="failed", error_code="gone")
+        added = pen.run(Run(thread_id=locked.id, number=2, agent="x"))
+        pen.update(Run, added.pk, forked_from=stored.pk, status="failed")
+        pen.write()
+    runs = list(Run.objects.order_by("number"))
+    assert (runs[0].waiter, runs[0].status, runs[0].error_code) == (locked.id, "failed", "gone")
+    assert (runs[1].forked_from_id, runs[1].status) == (stored.pk, "failed")
 
 
 def test_insert_can_pass_over_a_row_that_is_there() -> None:
@@ -203,6 +223,37 @@ class TestPostgreSQL:
                 newer = connection.pg_version >= 170000
                 cursor.execute(f"SHOW {'transaction_timeout' if newer else 'idle_in_transaction_session_timeout'}")
                 assert cursor.fetchone() == ("15s",)
+
+    def test_what_a_save_puts_down_is_one_statement_that_says_what_many_would(self) -> None:
+        rows = every_row()
+        thread, run, others = rows[0], rows[1], rows[2:]
+        updates = {(Thread, thread.pk): {"title": "t%"}, (Run, run.pk): {"status": "failed", "usage": {"requests": 2}}}
+        with a_session() as session:
+            session.insert([thread])
+            session.insert([run])
+            together: Statements = []
+            with written(together, ("INSERT", "UPDATE", "WITH")):
+                session.put_down([[row] for row in others], updates)
+        assert len(together) == 1
+        for row in others:
+            assert _values(type(row)._base_manager.get(pk=row.pk)) == _values(row)
+        assert _values(Thread.objects.get()) == {**_values(thread), "title": "t%"}
+        assert _values(Run.objects.get()) == {**_values(run), "status": "failed", "usage": {"requests": 2}}
+
+    def test_what_is_too_much_for_one_statement_goes_in_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(statements, "MOST_VALUES", 100)
+        thread = Thread.objects.create(key="one", agent="x")
+        messages = [Message(thread=thread, role="user", content=[{"text": ""}], position=n) for n in range(30)]
+        with a_session() as session:
+            session.put_down([messages], {(Thread, thread.pk): {"title": "t"}})
+        assert (Message.objects.count(), Thread.objects.get().title) == (30, "t")
+
+    def test_numbers_stand_for_values_and_nothing_else_changes(self) -> None:
+        assert driver.numbered("SELECT %s, '100%%', %s") == b"SELECT $1, '100%', $2"
+        assert driver.numbered("SELECT 1") == b"SELECT 1"
+        with a_session() as session:
+            cursor = session._execute("SELECT %s::int + %s::int, 'é%%'", [1, 2])
+            assert cursor.fetchall() == [(3, "é%")]
 
     def test_the_statements_of_a_save_travel_together(self) -> None:
         thread = Thread(key="one", agent="x")

@@ -166,4 +166,4 @@ async def test_f11_tools_that_call_another_agent_leave_it_the_threads_that_its_t
     assert results(reply.messages) == ["done"] * 6
     async with asyncio.timeout(20):
         while few._threads > 2:
-            await asyncio.wrap_future(few.submit(lambda: None))
+            await few.submit(lambda: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,12 +47,30 @@ def open_cursor(connection: BaseDatabaseWrapper, *, binary: bool = False) -> Cur
     raw = _psycopg(connection)
     if raw is None:
         return connection.cursor()
-    from django.db.backends.postgresql import base
     from psycopg.pq import Format
 
-    cursor: Any = base.ServerBindingCursor(raw)  # type: ignore[call-arg]  # the stubs know psycopg 2 only
+    cursor = _numbering_cursor()(raw)
     cursor.format = Format.BINARY if binary else Format.TEXT
     return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
+
+
+@cache
+def _numbering_cursor() -> Any:
+    """A cursor that psycopg does not make read its statements: it does so anew each time for the longer ones."""
+    import psycopg
+
+    class NumberingCursor(psycopg.RawCursor[Any]):
+        def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+            return super().execute(numbered(query), params, **options)
+
+    return NumberingCursor
+
+
+@lru_cache(maxsize=1024)
+def numbered(text: str) -> bytes:
+    """A statement of Django's as PostgreSQL reads it: its values are $1, $2, …"""
+    first, *others = text.split("%s")
+    return "".join([first, *(f"${n}{part}" for n, part in enumerate(others, 1))]).replace("%%", "%").encode()
 
 
 def _psycopg(connection: BaseDatabaseWrapper) -> psycopg.Connection[Any] | None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from django.db.backends.base.base import BaseDatabaseWrapper
-    from django.db.models import QuerySet
+    from django.db.models import Model, QuerySet
     from django.dispatch import Signal
 
 # A process that stops inside a save must not hold the row for ever.
@@ -166,7 +166,7 @@ class Pen:
         self.columns: dict[str, Any] = {}
         self.checkpoints: list[Checkpoint] = []
         self.runs: list[Run] = []
-        self.updates: list[tuple[type[Run] | type[ToolCall], UUID, dict[str, Any]]] = []
+        self.updates: dict[tuple[type[Model], UUID], dict[str, Any]] = {}
         self.tail = locked.message_id
         self.position = locked.position or 0
 
@@ -252,21 +252,19 @@ class Pen:
         self.columns.update(columns)
 
     def update(self, model: type[Run] | type[ToolCall], pk: UUID, **values: Any) -> None:
-        """Set columns of a run or a tool call."""
-        self.updates.append((model, pk, values))
+        """Set columns of a run or a tool call; of one that this pen adds too, before it is put down."""
+        for row in (*self.runs, *self.saved.calls):
+            if row.pk == pk:
+                attributes = {field.name: field.attname for field in model._meta.concrete_fields}
+                vars(row).update({attributes[name]: value for name, value in values.items()})
+                return
+        self.updates.setdefault((model, pk), {}).update(values)
 
     def write(self) -> Saved:
         """Put everything down, in one round trip where the database can."""
-        session = self.session
-        with session.pipelined():
-            session.insert(self.runs)
-            session.insert(self.saved.messages)
-            session.insert(self.saved.calls)
-            session.insert(self.checkpoints)
-            session.insert(self.saved.events)
-            for model, pk, values in self.updates:
-                session.update(model, pk, **values)
-            if self.columns:
-                session.update(Thread, self.locked.id, **self.columns)
-        session.written.append(self.saved)
-        return self.saved
+        saved, updates = self.saved, dict(self.updates)
+        if self.columns:
+            updates[Thread, self.locked.id] = self.columns
+        self.session.put_down((self.runs, saved.messages, saved.calls, self.checkpoints, saved.events), updates)
+        self.session.written.append(saved)
+        return saved

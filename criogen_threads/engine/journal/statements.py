@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 from django.db import models, router, transaction
@@ -25,7 +25,7 @@ from criogen_threads.engine.journal.driver import open_cursor, pipeline
 from criogen_threads.models import Thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from django.db.backends.base.base import BaseDatabaseWrapper
     from django.db.backends.utils import CursorWrapper
@@ -140,6 +140,20 @@ def _update(alias: str, model: type[Model], columns: tuple[str, ...]) -> Stateme
 MOST_ROWS = 500
 """Rows of one INSERT: databases limit how many values a statement may have."""
 
+MOST_VALUES = 30_000
+"""Values of several writes in one statement."""
+
+Part: TypeAlias = tuple[str, list[Any]]
+"""One write: its SQL and its values."""
+
+
+@lru_cache(maxsize=512)
+def _joined(texts: tuple[str, ...]) -> str:
+    """Several writes as one statement, which PostgreSQL runs in no order: none of them sees what another writes."""
+    *others, last = texts
+    named = ", ".join(f"write_{number} AS ({text})" for number, text in enumerate(others))
+    return f"WITH {named} {last}" if others else last
+
 
 class AlreadyWritten(Exception):
     """The write that is being repeated took effect the first time."""
@@ -228,23 +242,45 @@ class Session:
 
     def insert(self, rows: Sequence[Model], *, ignore_conflicts: bool = False) -> None:
         """Insert rows of one model, in one statement unless they are very many."""
-        if not rows:
-            return
-        self.proof = (type(rows[0]), rows[0].pk)
-        for start in range(0, len(rows), MOST_ROWS):
-            self._insert(rows[start : start + MOST_ROWS], ignore_conflicts)
+        for text, values in self._inserts(rows, ignore_conflicts):
+            self._execute(text, values)
 
-    def _insert(self, rows: Sequence[Model], ignore_conflicts: bool) -> None:
+    def update(self, model: type[Model], pk: Any, **values: Any) -> None:
+        """Set columns of one row."""
+        self._execute(*self._update(model, pk, values))
+
+    def put_down(
+        self, inserts: Iterable[Sequence[Model]], updates: Mapping[tuple[type[Model], Any], dict[str, Any]]
+    ) -> None:
+        """Insert rows and set columns of other rows: in one statement where the database can, and they are not many.
+
+        Args:
+            updates: By model and id, the columns.
+        """
+        parts = [part for rows in inserts for part in self._inserts(rows)]
+        parts += [self._update(model, pk, values) for (model, pk), values in updates.items()]
+        joins = len(parts) > 1 and self.connection.vendor == "postgresql"
+        if joins and sum(len(values) for _, values in parts) <= MOST_VALUES:
+            parts = [(_joined(tuple(text for text, _ in parts)), [value for _, values in parts for value in values])]
+        with self.pipelined() if len(parts) > 1 else nullcontext():
+            for text, values in parts:
+                self._execute(text, values)
+
+    def _inserts(self, rows: Sequence[Model], ignore_conflicts: bool = False) -> Iterator[Part]:
+        for start in range(0, len(rows), MOST_ROWS):
+            self.proof = (type(rows[0]), rows[0].pk)
+            yield self._insert(rows[start : start + MOST_ROWS], ignore_conflicts)
+
+    def _insert(self, rows: Sequence[Model], ignore_conflicts: bool) -> Part:
         fields = _given(rows[0])
         statement = _insert(self.alias, type(rows[0]), fields, len(rows), ignore_conflicts)
         values = [vars(row)[field.attname] for row in rows for field in fields]
         prepared = [bind.prepared(value, self.connection) for bind, value in zip(statement.params, values, strict=True)]
-        self._execute(statement.text, prepared)
+        return statement.text, prepared
 
-    def update(self, model: type[Model], pk: Any, **values: Any) -> None:
-        """Set columns of one row."""
+    def _update(self, model: type[Model], pk: Any, values: dict[str, Any]) -> Part:
         statement = _update(self.alias, model, tuple(sorted(values)))
-        self._execute(statement.text, statement.values(self.connection, {"pk": pk, **values}))
+        return statement.text, statement.values(self.connection, {"pk": pk, **values})
 
     def _execute(self, text: str, values: Sequence[Any], cursor: int = 0) -> CursorWrapper:
         """Run SQL on one of this transaction's cursors, each made once: making one takes as long as using it."""

@@ -24,6 +24,7 @@ from criogen_threads.signals import run_started
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from criogen_threads.engine.conversation import Conversation
     from criogen_threads.engine.journal.pen import Locked, Saved
     from criogen_threads.engine.journal.statements import Session
 
@@ -42,6 +43,7 @@ class Lease:
     tail: UUID | None
     step: int
     ephemeral: bool = False
+    conversation: Conversation | None = None  # up to the tail, where it was read in the same visit
 
 
 def refuse_unfinished(session: Session, locked: Locked) -> None:
