@@ -37,5 +37,5 @@ class Contestant(Protocol):
     async def history(self) -> int:
         """Read the newest 20 checkpoints; how many there are."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of every connection."""

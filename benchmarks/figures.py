@@ -15,10 +15,10 @@ Figures: TypeAlias = dict[str, dict[str, float]]
 """By figure, then by contestant."""
 
 EDGE = 20  # turns that count as the start and as the end
-OURS, FLOOR, PIPED, FULL, DELTA = (
-    "criogen_threads", "floor", "floor, piped", "LangGraph", "LangGraph, delta",
+OURS, FLOOR, PIPED, FULL, DELTA, POOLED = (
+    "criogen_threads", "floor", "floor, piped", "LangGraph", "LangGraph, delta", "delta, async, pool",
 )  # fmt: skip
-PEERS = (FULL, DELTA)
+PEERS = (FULL, DELTA, POOLED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,5 +230,5 @@ class Floor:
         [head] = self.connection.execute("SELECT head_id FROM criogen_threads_thread WHERE id = %s", [self.thread])
         return len(self.connection.execute(HISTORY, [head[0]]).fetchall())
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.connection.close()

@@ -181,7 +181,10 @@ class Ours:
 
         return await pools.in_database(read)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
         lease.stop(0)
         lease.forget()
         connections["default"].close_pool()  # type: ignore[attr-defined]

@@ -43,7 +43,10 @@ TIMES = 15  # of each reading
 BLOCK = 5  # turns that one takes before the next has its go
 PREPARE_AFTER = 5  # psycopg's own default; Django's is never, for poolers that cannot
 FLAGS = ("durable", "unprepared", "no_langgraph")
-DATABASES = {made.OURS: "ours", made.FLOOR: "floor", made.PIPED: "piped", made.FULL: "full", made.DELTA: "delta"}
+DATABASES = {
+    made.OURS: "ours", made.FLOOR: "floor", made.PIPED: "piped", made.FULL: "full", made.DELTA: "delta",
+    made.POOLED: "pooled",
+}  # fmt: skip
 
 
 def main() -> int:
@@ -106,11 +109,7 @@ def _run(options: argparse.Namespace) -> Figures:
     with server(durable=options.durable) as databases:
         _set_django_up(databases, threshold)
         contestants = _contestants(databases, threshold, peers=not options.no_langgraph)
-        try:
-            return asyncio.run(_measure(contestants, databases, spoken))
-        finally:
-            for contestant in contestants:
-                contestant.close()
+        return asyncio.run(_measure_and_close(contestants, databases, spoken))
 
 
 def _set_django_up(databases: Databases, threshold: int | None) -> None:
@@ -149,7 +148,16 @@ def _contestants(databases: Databases, threshold: int | None, *, peers: bool) ->
 
         found.append(graphs.Graph(made.FULL, databases.make("full"), graphs.Full))
         found.append(graphs.Graph(made.DELTA, databases.make("delta"), graphs.Delta))
+        found.append(graphs.PooledGraph(made.POOLED, databases.make("pooled"), graphs.Delta))
     return found
+
+
+async def _measure_and_close(contestants: list[Contestant], databases: Databases, spoken: list[Spoken]) -> Figures:
+    try:
+        return await _measure(contestants, databases, spoken)
+    finally:
+        for contestant in contestants:
+            await contestant.close()
 
 
 async def _measure(contestants: list[Contestant], databases: Databases, spoken: list[Spoken]) -> Figures:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 from django.utils.crypto import salted_hmac
 
 MAX_DEPTH = 100
 MAX_INT_BITS = 10_000  # Python itself refuses to read back integers of more than 4,300 digits
 _SCALARS = (str, bool, int, float, type(None))
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class NotStorable(ValueError):
@@ -32,11 +36,17 @@ def dumps(value: Any) -> str:
         NotStorable: The value is not JSON.
     """
     check(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _compact.encode(value)
 
 
 def loads(text: str) -> Any:
     return json.loads(text)
+
+
+def loads_all(texts: Sequence[str | None]) -> list[Any]:
+    """Several texts, read as one: most of the time that a short one takes is spent around it. None stays None."""
+    values = iter(json.loads(f"[{','.join(text for text in texts if text is not None)}]"))
+    return [None if text is None else next(values) for text in texts]
 
 
 def check(value: Any, path: str = "value", depth: int = 0) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -43,10 +44,12 @@ class Parameters(ABC):
     Attributes:
         schema: The JSON schema that the model is shown; the same, byte for byte, on every start.
         names: The parameters that the schema declares.
+        plain: Checking arguments runs nothing of the site's: no validator, no pattern, no class of its own.
     """
 
     schema: dict[str, Any]
     names: tuple[str, ...]
+    plain: bool = False
 
     def validate(self, arguments: Any) -> dict[str, Any]:
         """The arguments as the function takes them.
@@ -90,6 +93,7 @@ class TypedParameters(Parameters):
     def __init__(self, signature: Signature) -> None:
         self.names = tuple(parameter.name for parameter in signature.parameters)
         self._model = _arguments_model(signature)
+        self.plain = all(not f.metadata and _is_plain(f.annotation) for f in self._model.model_fields.values())
         try:
             schema = self._model.model_json_schema(schema_generator=_SchemaWithoutTitles)
         except Exception as error:
@@ -143,6 +147,16 @@ def _arguments_model(signature: Signature) -> type[BaseModel]:
         return create_model("Arguments", __config__=config, **fields)
     except Exception as error:
         raise _undescribable(signature, error) from error
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Whether a type hint is made of what JSON has, and nothing else."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return True
+    if origin in (list, dict, Union, UnionType):
+        return all(map(_is_plain, get_args(annotation)))
+    return annotation in (str, int, float, bool, None, type(None), Any, list, dict)
 
 
 def _undescribable(signature: Signature, error: Exception) -> ImproperlyConfigured:

@@ -127,6 +127,11 @@ class Tool:
         """The JSON schema that the model is shown; the same on every start."""
         return self._parameters.schema
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether judging a call runs nothing of the site's code."""
+        return self._parameters.plain and not callable(self.approval)
+
     def validate(self, arguments: Any) -> dict[str, Any]:
         """Check what the model, or a person who edits a call, gave.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
@@ -16,7 +17,7 @@ from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import saves
 from criogen_threads.engine.listening import publish_live
 from criogen_threads.engine.planning import Planner
-from criogen_threads.engine.pools import close_connections, in_database, in_tool_thread, save_in_tool_thread
+from criogen_threads.engine.pools import in_database, in_tool_thread
 from criogen_threads.engine.stoppable import Stoppable
 from criogen_threads.engine.transcript import (
     Action,
@@ -29,14 +30,13 @@ from criogen_threads.engine.transcript import (
     Suspend,
     next_action,
     result_block,
-    tool_calls,
 )  # fmt: skip
 from criogen_threads.engine.views import saved_events
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from uuid import UUID
 
     from criogen_threads.agents import Agent
@@ -167,22 +167,20 @@ class Runner(Stoppable):
         request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
         answer = await request.send()
         self._count(answer)
-        if tool_calls(answer.content):
-            saved = await save_in_tool_thread(self._judge_and_save, answer, request.message_id, new_id())
-        else:
-            saved = await in_database(self._save, answer, (), request.message_id, new_id())
+        judge = partial(self.planner.plan_answer, answer, request.message_id, self.step + 1)
+        if self.planner.runs_site_code(answer):
+            planned = await in_tool_thread(judge)
+            judge = partial(list, planned)
+        saved = await in_database(self._judge_and_save, judge, answer, request.message_id, new_id())
         self.partial = ""
         self.step += 1
         self._add(saved)
         return None if saved.calls else Ended("completed", self.conversation)
 
-    def _judge_and_save(self, answer: ModelAnswer, message_id: UUID, checkpoint_id: UUID) -> Saved:
-        """Save an answer with its calls. Who must approve them is for the site's code to say, in a thread for it."""
-        planned = self.planner.plan_answer(answer, message_id, self.step + 1)
-        close_connections()  # in whatever state the site's code has left them
-        return self._save(answer, planned, message_id, checkpoint_id)
-
-    def _save(self, answer: ModelAnswer, calls: Sequence[Planned], message_id: UUID, checkpoint_id: UUID) -> Saved:
+    def _judge_and_save(
+        self, judge: Callable[[], Sequence[Planned]], answer: ModelAnswer, message_id: UUID, checkpoint_id: UUID
+    ) -> Saved:
+        calls = judge()
         return saves.answer(
             self.lease, answer, calls, self.usage,
             finishes=not calls, message_id=message_id, checkpoint_id=checkpoint_id,
@@ -211,7 +209,7 @@ class Runner(Stoppable):
         atomic = [row for row in rows if caller.is_atomic(row)]
         plain = [row for row in rows if not caller.is_atomic(row)]
         await self._begin([row for row in plain if row.status != ToolCall.Status.RUNNING])
-        await self.together([*map(caller.run, plain), caller.run_atomic(atomic)])
+        await self.together([*map(caller.run, plain), *([caller.run_atomic(atomic)] if atomic else [])])
 
     async def _begin(self, calls: Sequence[ToolCall]) -> None:
         """Mark calls as running before they run."""

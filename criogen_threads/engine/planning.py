@@ -1,6 +1,6 @@
 """Tool calls as the agent of today sees them: which can run, which need a person, which cannot run at all.
 
-Runs a site's code (approval functions, validators): call it in a tool thread.
+May run a site's code (approval functions, validators): call it in a tool thread then.
 """
 
 from __future__ import annotations
@@ -93,6 +93,11 @@ class Planner:
         except InvalidArguments as problem:
             return str(problem)
         return ""
+
+    def runs_site_code(self, answer: ModelAnswer) -> bool:
+        """Whether ``plan_answer`` does, which then may take its time, or never end."""
+        tools = (self.agent.tools.get(call["name"]) for call in transcript.tool_calls(answer.content))
+        return any(tool is not None and not tool.is_plain for tool in tools)
 
     def plan_answer(self, answer: ModelAnswer, message_id: UUID, step: int) -> list[Planned]:
         """A row for each call of a fresh answer. Where all can go on at once, those that can are running."""

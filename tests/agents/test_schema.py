@@ -15,7 +15,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from criogen_threads.agents import InvalidArguments, Tool, tool
 
@@ -234,3 +234,32 @@ def test_whatever_is_sent_it_fits_or_is_refused_in_one_line(arguments):
         refused = ""
         assert accepted == list(TOOL.parameters["properties"])
     assert re.fullmatch(r"(invalid arguments: .{1,1400})?", refused)
+
+
+def _of_hint(hint: Any) -> Tool:
+    def look(value):
+        """Look."""
+
+    look.__annotations__["value"] = hint
+    return Tool(look)
+
+
+@pytest.mark.parametrize("hint", [str, int | None, list[dict[str, float]], Literal["a", "b"], dict, Any])
+def test_hints_of_what_json_has_run_nothing_of_the_site_s(hint):
+    assert _of_hint(hint).is_plain
+
+
+@pytest.mark.parametrize(
+    "hint", [Annotated[str, AfterValidator(str.strip)], list[Annotated[int, Field(gt=0)]], date, Decimal]
+)
+def test_any_other_hint_may_run_the_site_s_code(hint):
+    assert not _of_hint(hint).is_plain
+
+
+def test_who_must_approve_is_the_site_s_to_say_where_it_is_a_function():
+    def look(order: str):
+        """Look."""
+
+    assert Tool(look, approval="staff").is_plain
+    assert not Tool(look, approval=lambda context, order: True).is_plain
+    assert not Tool(look, parameters={"type": "object", "properties": {"order": {"pattern": "(a+)+b"}}}).is_plain

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import connections
 from django.db.models.base import ModelState
 
+from criogen_threads import payload
 from criogen_threads.engine.journal.driver import open_cursor
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Checkpoint, Message, ToolCall
+from criogen_threads.models.fields import JSONTextField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,18 +63,32 @@ def ancestors(model: type[M], pk: UUID | None, limit: int | None = None) -> list
 
 def _instances(model: type[M], alias: str, rows: Sequence[Any]) -> list[M]:
     """Rows as instances, as ``from_db`` makes them but for its signals, which take longer than the query."""
-    fields = model._meta.concrete_fields
-    compiler = model._base_manager.using(alias).all().query.get_compiler(alias)
-    converters = compiler.get_converters([field.get_col(model._meta.db_table) for field in fields])
-    names = [field.attname for field in fields]
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    names = []
+    for position, (field, converters, expression) in enumerate(_conversions(alias, model) if rows else ()):
+        names.append(field.attname)
+        if isinstance(field, JSONTextField):
+            columns[position] = payload.loads_all(columns[position])
+            continue
+        for convert in converters:
+            columns[position] = [convert(value, expression, connections[alias]) for value in columns[position]]
     instances = []
-    for values in compiler.apply_converters(rows, converters) if converters else rows:
+    for values in zip(*columns, strict=True):
         instance = model.__new__(model)
         vars(instance).update(zip(names, values, strict=True))
         instance._state = ModelState()
         instance._state.adding, instance._state.db = False, alias
         instances.append(instance)
     return instances
+
+
+@cache
+def _conversions(alias: str, model: type[Model]) -> list[tuple[Any, list[Any], Any]]:
+    """Each field, what turns the database's values into Python's, and the column that it is told."""
+    columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
+    converters = model._base_manager.using(alias).all().query.get_compiler(alias).get_converters(columns)
+    found = (converters.get(position, ([], column)) for position, column in enumerate(columns))
+    return [(column.target, *conversion) for column, conversion in zip(columns, found, strict=True)]
 
 
 def messages(tail: UUID | None, limit: int | None = None) -> list[Message]:
