@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from criogen_threads import errors
@@ -192,7 +191,7 @@ def _well_read(lease: L) -> L:
     """A lease with what was said so far, read while the connection is at hand; a run that lacks it reads it itself."""
     if lease is not None:
         with suppress(Exception):  # the thread is taken, whatever becomes of the reading
-            return replace(lease, conversation=Conversation.read(lease.tail))
+            lease.conversation = Conversation.read(lease.tail)
     return lease
 
 

@@ -14,10 +14,11 @@ from django.db.models.functions import Now
 from criogen_threads import errors
 from criogen_threads.backends.base import ModelAnswer, Usage
 from criogen_threads.engine.journal import pen, rewinds, saves, takes, turns, workers
+from criogen_threads.engine.journal.holding import hold
 from criogen_threads.engine.journal.turns import Turn
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
-from criogen_threads.models import Run, Thread, Worker
+from criogen_threads.models import Checkpoint, Message, Run, Thread, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,60 @@ def test_a_live_holder_never_looks_free_after_a_lock_wait(how: str) -> None:
     assert isinstance(other.ended(), errors.ThreadBusyError)
 
 
+def _selects(save: Callable[[], Any]) -> list[str]:
+    """The queries of a save."""
+    found: list[str] = []
+
+    def note(execute: Any, sql: str, *args: Any) -> Any:
+        found.extend([sql] * sql.startswith("SELECT"))
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(note):
+        save()
+    return found
+
+
+def test_a_holder_reads_where_it_stands_in_the_locking_statement_alone() -> None:
+    lease = begin(a_worker())
+    answers = [ModelAnswer([{"text": text}], Usage(1, 1)) for text in ("one", "two", "three")]
+
+    def say(answer: ModelAnswer) -> Any:
+        return saves.answer(
+            lease, answer, (), {}, finishes=answer is answers[-1], message_id=new_id(), checkpoint_id=new_id()
+        )
+
+    assert len(_selects(lambda: say(answers[0]))) == 1
+    lease.head = lease.head._replace(id=new_id())  # another head than the one that is there: it is read
+    assert len(_selects(lambda: say(answers[1]))) == 2
+    say(answers[2])
+    messages = Message.objects.order_by("position")
+    assert [(m.position, m.parent_id) for m in messages] == [
+        (n, messages[n - 2].pk if n > 1 else None) for n in range(1, 5)
+    ]
+    checkpoints = Checkpoint.objects.order_by("version")
+    assert [(c.step, c.message_id) for c in checkpoints] == list(enumerate(m.pk for m in messages))
+
+
+@postgres_only
+def test_a_save_that_waited_for_the_lock_is_dated_behind_what_it_waited_for() -> None:
+    lease, before = begin(a_worker()), []
+
+    @write
+    def hold_the_row(session: Session) -> Other:
+        assert pen.lock(session, lease.thread_id) is not None
+        other = Other(lambda: saves.finish(lease, new_id()))
+        until_somebody_waits_for_a_lock()
+        session.update(Thread, lease.thread_id, title="t")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            before.append(cursor.fetchone()[0])
+        return other
+
+    other = hold_the_row()
+    other.ended()
+    assert before[0] <= Checkpoint.objects.get(version=2).created_at
+
+
 def test_f12_every_save_under_an_old_fence_is_refused() -> None:
     """Another worker took over, or the same one again: the old lease writes nothing."""
     first, second = a_worker(), a_worker()
@@ -189,7 +244,7 @@ def test_a_process_that_stops_below_the_lock_does_not_keep_it(where: str, monkey
 
     @write
     def save(session: Session) -> None:
-        saves.hold(session, lease)
+        hold(session, lease)
         if where == "between statements":
             Run.objects.using(session.alias).exists()
         if where != "inside a pipeline":

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from criogen_threads.agents import ToolError
 from criogen_threads.conf import settings
 from criogen_threads.engine.journal import saves
+from criogen_threads.engine.journal.holding import hold
 from criogen_threads.engine.journal.writing import is_passing, write
 from criogen_threads.models import Worker
 
@@ -69,7 +70,7 @@ def _save(
     retries: int,
 ) -> tuple[Saved, Result]:
     result = _tried(session, run_tool, failed, retries)
-    locked = saves.hold(session, lease)
+    locked = hold(session, lease)
     _renew_worker(session, lease)
     return saves.append_results(session, locked, lease, [result], checkpoint_id), result
 

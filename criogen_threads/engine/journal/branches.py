@@ -6,16 +6,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections
-from django.db.models.base import ModelState
 
-from criogen_threads import payload
 from criogen_threads.engine.journal.driver import open_cursor
+from criogen_threads.engine.journal.instances import loaded
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Checkpoint, Message, ToolCall
-from criogen_threads.models.fields import JSONTextField
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from uuid import UUID
 
     from django.db.models import Model
@@ -58,37 +55,7 @@ def ancestors(model: type[M], pk: UUID | None, limit: int | None = None) -> list
     params: list[Any] = [key] if limit is None else [key, limit]
     with open_cursor(connection, binary=True) as cursor:
         cursor.execute(_walk(alias, model, limit is not None), params)
-        return _instances(model, alias, cursor.fetchall())
-
-
-def _instances(model: type[M], alias: str, rows: Sequence[Any]) -> list[M]:
-    """Rows as instances, as ``from_db`` makes them but for its signals, which take longer than the query."""
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-    names = []
-    for position, (field, converters, expression) in enumerate(_conversions(alias, model) if rows else ()):
-        names.append(field.attname)
-        if isinstance(field, JSONTextField):
-            columns[position] = payload.loads_all(columns[position])
-            continue
-        for convert in converters:
-            columns[position] = [convert(value, expression, connections[alias]) for value in columns[position]]
-    instances = []
-    for values in zip(*columns, strict=True):
-        instance = model.__new__(model)
-        vars(instance).update(zip(names, values, strict=True))
-        instance._state = ModelState()
-        instance._state.adding, instance._state.db = False, alias
-        instances.append(instance)
-    return instances
-
-
-@cache
-def _conversions(alias: str, model: type[Model]) -> list[tuple[Any, list[Any], Any]]:
-    """Each field, what turns the database's values into Python's, and the column that it is told."""
-    columns = [field.get_col(model._meta.db_table) for field in model._meta.concrete_fields]
-    converters = model._base_manager.using(alias).all().query.get_compiler(alias).get_converters(columns)
-    found = (converters.get(position, ([], column)) for position, column in enumerate(columns))
-    return [(column.target, *conversion) for column, conversion in zip(columns, found, strict=True)]
+        return loaded(model, alias, cursor.fetchall())
 
 
 def messages(tail: UUID | None, limit: int | None = None) -> list[Message]:

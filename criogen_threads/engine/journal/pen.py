@@ -25,11 +25,13 @@ from django.db.models.functions import Now
 from criogen_threads.conf import settings
 from criogen_threads.engine import listening
 from criogen_threads.engine.journal.driver import limit_of
+from criogen_threads.engine.journal.instances import new
 from criogen_threads.engine.journal.statements import Bind, Select, Session, bind
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall, Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -37,17 +39,21 @@ if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
     from django.dispatch import Signal
 
-# A process that stops inside a save must not hold the row for ever.
 LOCKED_FOR = "15s"
 
-STANDING = (
+OWN = (
     "id", "key", "agent", "owner_id", "visitor", "status", "state", "ephemeral", "pending", "tokens", "current_run_id",
-    "head_id", "version", "event_seq", "holder", "fence", "cancel_mark", "head__message_id", "head__step",
-    "head__status", "head__state_at_id", "head__run_id", "head__message__position",
+    "head_id", "version", "event_seq", "holder", "fence", "cancel_mark",
+)  # fmt: skip
+OF_THE_HEAD = (
+    "head__message_id", "head__step", "head__status", "head__state_at_id", "head__run_id", "head__message__position",
 )  # fmt: skip
 
 
-def _locking(queryset: QuerySet[Thread], connection: BaseDatabaseWrapper) -> QuerySet[Thread, Any]:
+def locking(
+    queryset: QuerySet[Thread], connection: BaseDatabaseWrapper, columns: Sequence[str] = ("id",)
+) -> QuerySet[Thread, Any]:
+    """Lock a thread, for a limited time: a process that stops below the lock must not hold the row for ever."""
     features = connection.features
     locked = queryset.select_for_update(no_key=features.has_select_for_no_key_update)
     if connection.vendor == "postgresql":
@@ -55,8 +61,8 @@ def _locking(queryset: QuerySet[Thread], connection: BaseDatabaseWrapper) -> Que
             Value(limit_of(connection)), Bind("locked_for", CharField()), Value(value=True),
             function="set_config", output_field=CharField(),
         )  # fmt: skip
-        return locked.annotate(limit=limit).values_list("id", "limit", named=True)
-    return locked.values_list("id", named=True)
+        return locked.annotate(limit=limit).values_list(*columns, "limit", named=True)
+    return locked.values_list(*columns, named=True)
 
 
 def _standing(queryset: QuerySet[Thread]) -> QuerySet[Thread, Any]:
@@ -64,11 +70,11 @@ def _standing(queryset: QuerySet[Thread]) -> QuerySet[Thread, Any]:
     return queryset.annotate(
         held=ExpressionWrapper(Q(holder__isnull=False) & Exists(holder), output_field=BooleanField()),
         now=ExpressionWrapper(Now(), output_field=DateTimeField()),
-    ).values_list(*STANDING, "held", "now", named=True)
+    ).values_list(*OWN, *OF_THE_HEAD, "held", "now", named=True)
 
 
-LOCK_BY_ID = Select(lambda connection: _locking(Thread.objects.filter(pk=bind(Thread, "id")), connection))
-LOCK_BY_KEY = Select(lambda connection: _locking(Thread.objects.filter(key=bind(Thread, "key")), connection))
+LOCK_BY_ID = Select(lambda connection: locking(Thread.objects.filter(pk=bind(Thread, "id")), connection))
+LOCK_BY_KEY = Select(lambda connection: locking(Thread.objects.filter(key=bind(Thread, "key")), connection))
 STANDING_BY_ID = Select(lambda _: _standing(Thread.objects.filter(pk=bind(Thread, "id"))))
 STANDING_BY_KEY = Select(lambda _: _standing(Thread.objects.filter(key=bind(Thread, "key"))))
 
@@ -126,14 +132,18 @@ def lock_key(session: Session, key: str) -> Locked | None:
     return _locked(session, LOCK_BY_KEY, STANDING_BY_KEY, key=key)
 
 
-def reread(session: Session, locked: Locked) -> Locked:
-    """Where the thread stands after a write of this very transaction."""
-    return Locked(*session.row(STANDING_BY_ID, id=locked.id))
+def reread(session: Session, thread_id: UUID) -> Locked:
+    """Where a thread stands that this very transaction has locked."""
+    return Locked(*session.row(STANDING_BY_ID, id=thread_id))
+
+
+def locked_for() -> str:
+    """How long a lock is held at most; a test's transaction may stand in a debugger."""
+    return "0" if settings.IN_CALLING_THREAD else LOCKED_FOR
 
 
 def _locked(session: Session, lock: Select, standing: Select, **which: Any) -> Locked | None:
-    limit = "0" if settings.IN_CALLING_THREAD else LOCKED_FOR  # a test's transaction may stand in a debugger
-    locks, rows = session.together(lock, standing, locked_for=limit, **which)
+    locks, rows = session.together(lock, standing, locked_for=locked_for(), **which)
     session.refuse_repetition()
     return Locked(*rows[0]) if locks and rows else None  # a row that came between the two is not locked
 
@@ -173,7 +183,8 @@ class Pen:
     def message(self, role: str, content: list[dict[str, Any]], *, run_id: UUID | None, **values: Any) -> Message:
         """Append a message to the branch."""
         self.position += 1
-        message = Message(
+        message = new(
+            Message,
             id=values.pop("id", None) or new_id(),
             thread_id=self.locked.id,
             run_id=run_id,
@@ -195,7 +206,8 @@ class Pen:
         """Move the head: the one checkpoint of a save. ``state`` only where it changed."""
         locked = self.locked
         self.saved.version = locked.version + 1
-        checkpoint = Checkpoint(
+        checkpoint = new(
+            Checkpoint,
             id=id,
             thread_id=locked.id,
             run_id=run_id,
@@ -215,7 +227,8 @@ class Pen:
 
     def event(self, type: str, run: Run | None, *, parent: UUID | None = None, **values: Any) -> Event:
         """Note what happened, under the thread's next number; ``parent`` is the event that it hangs below."""
-        event = Event(
+        event = new(
+            Event,
             id=values.pop("id", None) or new_id(),
             thread_id=self.locked.id,
             seq=self.locked.event_seq + len(self.saved.events) + 1,

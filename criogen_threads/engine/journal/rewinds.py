@@ -77,7 +77,7 @@ def resend(session: Session, turn: Turn, wish: Rewind, worker: UUID) -> Waiting 
         return before
     if go_back(session, locked, wish) is None:
         return None
-    return put_in_line(session, reread(session, locked), replace(turn, on_busy="interrupt"), worker)
+    return put_in_line(session, reread(session, locked.id), replace(turn, on_busy="interrupt"), worker)
 
 
 def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None:

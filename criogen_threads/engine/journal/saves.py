@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads import errors
 from criogen_threads.engine.journal.calls import add_calls, note_call
+from criogen_threads.engine.journal.holding import hold, save
 from criogen_threads.engine.journal.leaving import awaiting, fail_run, leave_calls
-from criogen_threads.engine.journal.pen import Locked, Pen, Saved, lock
+from criogen_threads.engine.journal.pen import Pen, lock
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run, Thread, ToolCall
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from criogen_threads import errors
     from criogen_threads.backends.base import ModelAnswer
     from criogen_threads.engine.journal.calls import Planned
+    from criogen_threads.engine.journal.pen import Locked, Saved
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.engine.journal.takes import Lease
 
@@ -37,22 +39,6 @@ class Result:
     start: UUID | None = None  # the event of its start, where that was saved before
     ran: bool = True  # False: settled without running
     message_id: UUID = field(default_factory=new_id)
-
-
-def hold(session: Session, lease: Lease, *, heed_cancel: bool = True) -> Locked:
-    """Lock the thread of a lease, and make sure that the lease is still good.
-
-    Raises:
-        LeaseLostError: ``lease_lost``: another took the thread, or it is gone.
-        RunCancelledError: ``cancelled``: somebody has asked for the run to stop.
-    """
-    locked = lock(session, lease.thread_id)
-    mine = (lease.worker, lease.fence, lease.run.id)
-    if locked is None or (locked.holder, locked.fence, locked.current_run_id) != mine:
-        raise errors.LeaseLostError
-    if heed_cancel and locked.cancel_mark == lease.run.id:
-        raise errors.RunCancelledError
-    return locked
 
 
 @write
@@ -85,7 +71,7 @@ def answer(
     add_calls(pen, run, calls)
     pen.thread(tokens=locked.tokens + answer.usage.input_tokens + answer.usage.output_tokens)
     pen.update(Run, run.id, usage=usage, **(_completed(pen, run, message_id) if finishes else {}))
-    return pen.write()
+    return save(pen, lease)
 
 
 def _completed(pen: Pen, run: Run, message_id: UUID | None) -> dict[str, Any]:
@@ -108,7 +94,7 @@ def plan(session: Session, lease: Lease, calls: Sequence[Planned]) -> Saved:
     """Give a row to calls that a fork or a crash left without one. No checkpoint: nothing new was said."""
     pen = Pen(session, hold(session, lease))
     add_calls(pen, lease.run, calls)
-    return pen.write()
+    return save(pen, lease)
 
 
 @write
@@ -120,7 +106,7 @@ def begin_calls(session: Session, lease: Lease, calls: Sequence[ToolCall]) -> Sa
         call.status, call.started_at = ToolCall.Status.RUNNING, locked.now
         pen.update(ToolCall, call.id, status=call.status, started_at=call.started_at)
         note_call(pen, "tool_start", call, lease.run)
-    return pen.write()
+    return save(pen, lease)
 
 
 @write
@@ -151,7 +137,7 @@ def append_results(
         end = "tool_complete" if result.status == ToolCall.Status.DONE else "tool_error"
         note_call(pen, end, call, run, parent=start, message_id=result.message_id)
     pen.checkpoint("step", "in_progress", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
-    return pen.write()
+    return save(pen, lease)
 
 
 @write
@@ -172,7 +158,7 @@ def suspend(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved | None
     pen.thread(pending=pending)
     free(pen, Thread.Status.SUSPENDED)
     pen.tell(run_suspended, run_id=run.id, agent=run.agent, pending=pending)
-    return pen.write()
+    return save(pen, lease)
 
 
 @write
@@ -182,7 +168,7 @@ def finish(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved:
     run, pen = lease.run, Pen(session, locked)
     pen.checkpoint("step", "completed", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
     pen.update(Run, run.id, **_completed(pen, run, locked.message_id))
-    return pen.write()
+    return save(pen, lease)
 
 
 @write
@@ -200,7 +186,7 @@ def fail(session: Session, lease: Lease, error: errors.CriogenError, checkpoint_
     locked = hold(session, lease, heed_cancel=False)
     pen = Pen(session, locked)
     append_failure(pen, lease.run, error, checkpoint_id, partial)
-    return pen.write()
+    return save(pen, lease)
 
 
 def append_failure(pen: Pen, run: Run, error: errors.CriogenError, checkpoint_id: UUID, partial: str = "") -> None:

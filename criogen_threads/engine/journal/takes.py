@@ -15,6 +15,7 @@ from criogen_threads import errors
 from criogen_threads.engine.journal import limits, lines
 from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.forks import fork_run
+from criogen_threads.engine.journal.holding import head_of
 from criogen_threads.engine.journal.leaving import expire_approvals, has_expired, leave_open_calls, leave_run
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
 from criogen_threads.engine.journal.writing import write
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.conversation import Conversation
+    from criogen_threads.engine.journal.holding import Head
     from criogen_threads.engine.journal.pen import Locked, Saved
     from criogen_threads.engine.journal.statements import Session
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lease:
     """The right to write one run: good until another takes the thread under a higher fence."""
 
@@ -40,6 +42,7 @@ class Lease:
     run: Run
     state: dict[str, Any]
     saved: Saved
+    head: Head  # as this holder has last moved it
     tail: UUID | None
     step: int
     ephemeral: bool = False
@@ -84,7 +87,9 @@ def take(pen: Pen, run: Run, worker: UUID, state: dict[str, Any], step: int) -> 
     pen.thread(status=Thread.Status.RUNNING, holder=worker, fence=fence, cancel_mark=None, current_run=run.id)
     pen.tell(run_started, run_id=run.id, agent=run.agent, attempt=run.attempt)
     saved = pen.write()
-    return Lease(locked.id, locked.key, worker, fence, run, state, saved, pen.tail, step, locked.ephemeral)
+    return Lease(
+        locked.id, locked.key, worker, fence, run, state, saved, head_of(pen), pen.tail, step, locked.ephemeral
+    )  # fmt: skip
 
 
 @write

@@ -90,7 +90,7 @@ class Patience:
     """How long a write is repeated: for a time while the database is away, a few times after a conflict."""
 
     def __init__(self) -> None:
-        self.deadline = time.monotonic() + settings.DATABASE_RETRY_SECONDS
+        self.began = time.monotonic()
         self.pause = FIRST_PAUSE
         self.conflicts = 0
 
@@ -104,7 +104,7 @@ class Patience:
             self.conflicts += 1
             exhausted = self.conflicts > MOST_CONFLICTS
         else:
-            exhausted = time.monotonic() + self.pause > self.deadline
+            exhausted = time.monotonic() + self.pause > self.began + settings.DATABASE_RETRY_SECONDS
         if exhausted:
             raise DatabaseUnavailableError from error
         time.sleep(self.pause)  # no connection is held here
