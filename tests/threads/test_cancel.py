@@ -79,9 +79,11 @@ async def test_p9_a_cancelled_task_stops_the_run_and_gets_its_cancellation_once_
 async def test_p9_asyncio_timeout_around_a_send() -> None:
     model = Endless()
     chat = an_agent(model=model).thread("one")
+    sending = asyncio.ensure_future(chat.send("a"))
+    await model.flowing.wait()
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            await chat.send("a")
+        async with asyncio.timeout(0.05):
+            await sending
     assert model.closed.is_set()
     await _is_saved_as_cancelled(chat)
 
