@@ -10,7 +10,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue; Django's own mark asks for settings, which an import may come before."""
+    return text
 
 
 class CriogenError(Exception):
