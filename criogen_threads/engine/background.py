@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import os
 import threading
+from concurrent.futures import wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,9 @@ T = TypeVar("T")
 
 STOP_SECONDS = 5.0
 """Seconds that what is left on the loop gets to end."""
+
+HEED_SECONDS = 0.5
+"""Seconds that a waiting thread may be deaf: a signal that comes just before a wait is heard only after it."""
 
 _starting = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -73,6 +77,8 @@ def run(function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: A
     future = spawn(function(*args, **kwargs))
     try:
         with standing_aside():
+            while not wait([future], HEED_SECONDS).done:
+                pass
             return future.result()
     except BaseException:
         future.cancel()  # an interrupt of the waiting thread ends the call too

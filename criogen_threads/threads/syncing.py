@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -72,7 +73,9 @@ def blocking_stream(
 
 def _next(pieces: queue.SimpleQueue[tuple[bool, Any]]) -> tuple[bool, Any]:
     with standing_aside():
-        return pieces.get()
+        while True:
+            with suppress(queue.Empty):
+                return pieces.get(timeout=background.HEED_SECONDS)
 
 
 async def _collect(stream: AsyncGenerator[T]) -> list[T]:

@@ -21,6 +21,7 @@ COMMAND = [sys.executable, "manage.py", "chat"]
 PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"}
 UNWANTED = {"SECRET_KEY", "DEBUG", "CRIOGEN_MODEL", "DESK_DELAY", *PROVIDERS}
 PATIENCE = 180.0
+AGAIN = 5  # seconds until somebody who was not heard presses a key again
 """Seconds until a test gives up on text that should appear."""
 
 
@@ -73,6 +74,16 @@ class Terminal:
     def interrupt(self) -> None:
         """What Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
+
+    def interrupt_the_prompt(self, until: str) -> None:
+        """Press Ctrl-C until this text appears: readline does not hear a signal that comes just before it waits."""
+        deadline = time.monotonic() + PATIENCE
+        while self.shown.find(until, self._read) < 0 and time.monotonic() < deadline:
+            self.interrupt()
+            pressed = time.monotonic()
+            while self.shown.find(until, self._read) < 0 and time.monotonic() < pressed + AGAIN:
+                assert self._receive(), f"the chat ended before {until!r} appeared in\n{self.shown}"
+        self.wait_for(until)
 
     def end_of_input(self) -> None:
         """What Ctrl-D does."""

@@ -42,8 +42,7 @@ def test_p9_ctrl_c_stops_the_answer_and_retry_continues_it(database: Path) -> No
         screen.wait_for("✓ look_up_order")
         screen.wait_for("desk: Order A-1001, kettle for 39.90 euros, is shipped.")
         screen.wait_for("you: ")
-        screen.interrupt()
-        screen.wait_for("Ctrl-D or /quit leaves.")
+        screen.interrupt_the_prompt("Ctrl-D or /quit leaves.")
         screen.wait_for("you: ")
         screen.end_of_input()
         assert screen.wait_for_end() == 0
