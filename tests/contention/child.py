@@ -1,6 +1,8 @@
-"""One process of a crowd: it says that it is ready, begins when it is told to, and prints what came of it.
+"""The processes of a crowd: each says that it is ready, begins when it is told to, and says what came of it.
 
-``python -m tests.contention.child ROLE LEDGER …``: one JSON line for each outcome, ``[what, code or text, …]``.
+``python -m tests.contention.child JOBS``: JSON, for each process ``[in, out, ROLE, LEDGER, …]`` with the pipes that it
+hears and speaks by; it says one JSON line for each outcome, ``[what, code or text, …]``. This process loads what they
+need and forks them.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ async def outcome_of(what: str, work: Any) -> None:
 
 
 def _say(*what: Any) -> None:
-    print(json.dumps(what), flush=True)
+    os.write(1, f"{json.dumps(what)}\n".encode())
 
 
 async def turns(ledger: Ledger, key: str, name: str, count: str) -> None:
@@ -138,10 +140,32 @@ def _answer(agent: Agent, key: str, user: Any, call_id: str) -> Any:
 
 
 async def _told_to() -> None:
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
+    _say("ready")
+    await asyncio.to_thread(os.read, 0, 1)
+
+
+ROLES = {"turns": turns, "mixed": mixed, "threads": threads, "answers": answers}
+
+
+def _fork(jobs: list[list[Any]]) -> None:
+    """A process for each job. Each is left with its own ends of the pipes only, so that its end is heard."""
+    ends = [end for job in jobs for end in job[:2]]
+    for heard, said, role, path, *rest in jobs:
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(heard, 0)
+            os.dup2(said, 1)
+            for end in ends:
+                os.close(end)
+            asyncio.run(ROLES[role](Ledger(path), *rest))
+            _say("ended")
+            os._exit(0)
+        print(pid, flush=True)
+    for end in ends:
+        os.close(end)
+    for _ in jobs:
+        os.wait()
 
 
 if __name__ == "__main__":
-    role, path, *rest = sys.argv[1:]
-    asyncio.run({"turns": turns, "mixed": mixed, "threads": threads, "answers": answers}[role](Ledger(path), *rest))
+    _fork(json.loads(sys.argv[1]))
