@@ -96,6 +96,17 @@ def test_f51_from_the_socket_to_polling_in_mid_stream(visit: Callable[..., Visit
     assert conversation(page)[1][1].replace("\n", "") == f"A first block.{COUNTED}"
 
 
+def test_f45_the_feed_alone_tells_a_long_conversation_from_its_beginning(visit: Callable[..., Visitor]) -> None:
+    visitor = visit(tolerated="ERR_FAILED")
+    for number in range(3):
+        long = f', "pad": "{number} {"long " * 100_000}"}}'  # more than the server sends unread
+        aside(visitor.handle().send_sync, wish("Fine.").removesuffix("}") + long)
+    visitor.page.route("**/messages/**", lambda route: route.abort())
+    page = visitor.open()
+    eventually(lambda: page.wait_for_timeout(25) or len(conversation(page)) == 6)
+    assert conversation(page) == said(visitor.stored())
+
+
 def test_f07_a_message_that_did_not_get_through_is_sent_once(visit: Callable[..., Visitor]) -> None:
     visitor = visit(tolerated="ERR_INTERNET_DISCONNECTED")
     page = visitor.open()

@@ -1,12 +1,8 @@
 // The JavaScript client of a conversation: everything that the element does, without the element.
 
+import { Connection, PAGE } from "./connection.js";
 import { follow, replyAtTheEnd } from "./following.js";
-import { Api, ChatError, segment } from "./http.js";
-import { Poller } from "./polling.js";
-import { Socket } from "./socket.js";
-import { Transcript } from "./transcript.js";
-
-const PAGE = 50;
+import { segment } from "./http.js";
 
 /**
  * A conversation.
@@ -17,18 +13,13 @@ const PAGE = 50;
  *
  * Events: "change" (``detail.what``: see Transcript, and "connection"), as ``CustomEvent``.
  */
-export class Chat extends EventTarget {
+export class Chat extends Connection {
   /** @param {object} config What ``{% criogen_chat %}`` writes: see ``configuration``. */
   constructor(config) {
-    super();
-    this.config = config;
-    this.api = new Api(config);
-    this.thread = `threads/${segment(config.thread)}/`;
-    this.transcript = new Transcript((what, detail) => this.#heard(what, detail));
-    this.connection = "connecting"; // connecting, open, lost, polling, ended, closed
-    this.trouble = ""; // the code of the error that ended it
-    this.joined = false;
-    this.listeners = new Set();
+    super(config);
+    this.addEventListener("change", ({ detail: { what, entry } }) => {
+      if (what === "said" && entry.forked) this.#count(entry).catch(() => {});
+    });
   }
 
   // Turns -----------------------------------------------------------------------------------------------------------
@@ -66,11 +57,11 @@ export class Chat extends EventTarget {
     try {
       const run = await this.api.post(`${this.thread}runs/`, body);
       this.transcript.named(clientId, run.id);
-      this.#nudge();
+      this.nudge();
       return run;
     } catch (error) {
       this.#mark(entry, "failed");
-      throw this.#noted(error);
+      throw this.noted(error);
     }
   }
 
@@ -101,7 +92,7 @@ export class Chat extends EventTarget {
 
   /** Answer some approvals; returns at once: ``{thread, run_id, status, pending}``. */
   answer(decisions) {
-    return this.#do(() => this.api.post(`${this.thread}decide/`, { decisions }));
+    return this.attempt(() => this.api.post(`${this.thread}decide/`, { decisions }));
   }
 
   /** Continue the failed or interrupted run, and wait until it rests. */
@@ -111,12 +102,12 @@ export class Chat extends EventTarget {
 
   /** Continue the failed or interrupted run; returns it at once. */
   resume() {
-    return this.#do(() => this.api.post(`${this.thread}retry/`));
+    return this.attempt(() => this.api.post(`${this.thread}retry/`));
   }
 
   /** Stop exactly this run; it is saved. */
   cancel(run = this.transcript.run) {
-    return this.#do(() => this.api.post(`runs/${segment(run)}/cancel/`));
+    return this.attempt(() => this.api.post(`runs/${segment(run)}/cancel/`));
   }
 
   // The conversation -------------------------------------------------------------------------------------------------
@@ -134,7 +125,7 @@ export class Chat extends EventTarget {
 
   /** Make an older checkpoint the head again; gives the new head. */
   rewind(checkpoint) {
-    return this.#do(() => this.api.post(`${this.thread}rewind/`, { checkpoint }));
+    return this.attempt(() => this.api.post(`${this.thread}rewind/`, { checkpoint }));
   }
 
   /** Say something else in the place of a message: the conversation goes back before it, in the same save. */
@@ -163,11 +154,11 @@ export class Chat extends EventTarget {
   async #count(entry) {
     const versions = await this.#versions(entry);
     entry.branch = { index: versions.findIndex((each) => each.id === entry.id), count: versions.length };
-    this.#tell("entry", { entry });
+    this.tell("entry", { entry });
   }
 
   async #versions(entry) {
-    return (await this.#do(() => this.api.get(`${this.thread}messages/${segment(entry.id)}/siblings/`))).results;
+    return (await this.attempt(() => this.api.get(`${this.thread}messages/${segment(entry.id)}/siblings/`))).results;
   }
 
   async #place(entry) {
@@ -176,7 +167,7 @@ export class Chat extends EventTarget {
 
   /** Delete the conversation and everything of it. */
   async delete() {
-    await this.#do(() => this.api.delete(this.thread));
+    await this.attempt(() => this.api.delete(this.thread));
     await this.refresh();
   }
 
@@ -204,167 +195,10 @@ export class Chat extends EventTarget {
     return pages;
   }
 
-  // The feed ---------------------------------------------------------------------------------------------------------
-
-  /** Read the conversation and follow it from now on. Called by itself where a turn begins. */
-  connect() {
-    this.connecting ??= this.#connect();
-    return this.connecting;
-  }
-
-  async #connect() {
-    await this.#read().catch(() => {});
-    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    const address = `${scheme}//${location.host}${this.config.socket}${segment(this.config.thread)}/`;
-    this.poller = new Poller(this);
-    this.socket = new Socket(address, {
-      place: () => {
-        this.joined = false;
-        return this.transcript.place();
-      },
-      frame: (frame) => this.#frame(frame),
-      state: (state, code) => this.#connected(state, code),
-    });
-  }
-
-  /** Follow it no more. */
-  close() {
-    this.poller?.stop();
-    this.socket?.close();
-    this.#become("closed");
-    this.connecting = undefined;
-  }
-
-  /** Read the conversation anew, and go on from there. */
-  async refresh() {
-    this.joined = false;
-    await this.#read();
-    this.socket?.subscribe();
-    this.poller?.soon({ anew: true });
-  }
-
-  async #read() {
-    const query = { limit: PAGE, html: 1, branches: 1 };
-    const page = await this.optional(() => this.api.get(`${this.thread}messages/`, query));
-    if (page) this.transcript.begin(page);
-    else this.transcript.forget();
-    this.#tell("structure");
-  }
-
-
-  #frame(frame) {
-    if (frame.type === undefined) {
-      if (this.joined) this.transcript.apply(frame);
-    } else if (frame.type === "subscribed") {
-      this.joined = true;
-      this.#join(frame);
-    } else if (frame.type === "thread") {
-      this.transcript.epoch = frame.epoch;
-    } else if (frame.type === "resync") {
-      this.refresh().catch(() => {});
-    }
-  }
-
-  /** Take over where the thread stands; of an answer that was stopped, what it had said. */
-  #join(standing) {
-    this.transcript.joined(standing);
-    const { failure, tail } = this.transcript;
-    if (!failure || !tail?.note || tail.note.recalled) return;
-    tail.note.recalled = true;
-    this.#recall(failure.run).catch(() => {});
-  }
-
-  async #recall(run) {
-    const { results } = await this.api.get(`${this.thread}events/`, { type: "error", run, limit: 200 });
-    const partial = results.at(-1)?.details.partial;
-    if (partial && this.transcript.failure?.run === run) this.transcript.partial(run, partial);
-  }
-
-  #connected(state, code) {
-    if (state === "blocked") this.poller.start();
-    else if (state !== "lost") this.poller.stop();
-    if (state === "refused") this.#end(code);
-    else if (!this.poller.running) this.#become(state);
-  }
-
-  #become(connection) {
-    if (this.connection === connection || this.connection === "ended") return;
-    this.connection = connection;
-    this.#tell("connection");
-  }
-
-  /** A change was made: where nothing is pushed, look soon. */
-  #nudge() {
-    this.poller?.soon();
-  }
-
-  /** This page's session, or its right to be here, is over. */
-  #end(code) {
-    this.trouble = code;
-    this.poller?.stop();
-    this.#become("ended");
-  }
-
-  #noted(error) {
-    if (error.code === "not_authenticated") this.#end(error.code);
-    return error;
-  }
-
-  async #do(work) {
-    try {
-      const done = await work();
-      this.#nudge();
-      return done;
-    } catch (error) {
-      throw this.#noted(error);
-    }
-  }
-
-  /** Whether the poller reached the server. */
-  reached(server) {
-    this.#become(server ? "polling" : "lost");
-  }
-
-  /** What the poller found; null where there is no conversation (yet). */
-  polled(page) {
-    if (page?.resync) return void this.refresh().catch(() => {});
-    if (page) {
-      for (const frame of page.results) this.transcript.apply(frame);
-      this.#join(page);
-    } else if (this.transcript.epoch) {
-      this.transcript.forget();
-      this.#tell("structure");
-    }
-  }
-
-  /** What a request gives; null where the conversation does not exist (yet). */
-  async optional(work) {
-    try {
-      return await work();
-    } catch (error) {
-      if (error.code === "thread_not_found") return null;
-      throw this.#noted(error);
-    }
-  }
-
-  error(code, message, facts) {
-    return new ChatError(code, message, facts);
-  }
-
   #mark(entry, sending) {
     if (!entry) return;
     entry.sending = sending;
-    this.#tell("entry", { entry });
-  }
-
-  #heard(what, detail) {
-    if (what === "stale") return void this.refresh().catch(() => {});
-    if (what === "said" && detail.entry.forked) this.#count(detail.entry).catch(() => {});
-    this.#tell(what, detail);
-  }
-
-  #tell(what, detail = {}) {
-    this.dispatchEvent(new CustomEvent("change", { detail: { what, ...detail } }));
+    this.tell("entry", { entry });
   }
 }
 

@@ -1,5 +1,7 @@
 // A turn, seen through to where it rests.
 
+import { ChatError } from "./http.js";
+
 const AT_REST = new Set(["completed", "failed", "requires_action"]);
 const LOOK_AGAIN = 15_000; // at a run whose end was not heard of
 const LOOK_SOON = 2_000; // the same where nothing is pushed
@@ -56,7 +58,7 @@ async function* heard(ear, run, milliseconds, signal) {
 }
 
 async function replyOf(chat, view) {
-  if (view.status === "failed") throw chat.error(view.error_code, view.last_error ?? "");
+  if (view.status === "failed") throw new ChatError(view.error_code, view.last_error ?? "");
   const messages = (await chat.messages({ limit: 200 })).filter((each) => each.run_id === view.id);
   const answer = messages.findLast((each) => each.role === "assistant");
   return {
