@@ -56,6 +56,11 @@ class ThreadInterruptedError(CriogenError):
     text = _("The last run never finished, its process died: continue it with retry().")
 
 
+class ThreadDelegatedError(CriogenError):
+    code = "thread_delegated"
+    text = _("An agent was asked here by another one: say it in the conversation that people speak in.")
+
+
 class ResumeInvalidError(CriogenError):
     code = "resume_invalid"
     text = _("There is nothing to retry, or the decision does not fit.")

@@ -29,6 +29,7 @@ STATUS = {
     "thread_busy": 409,
     "thread_suspended": 409,
     "thread_interrupted": 409,
+    "thread_delegated": 409,
     "resume_invalid": 409,
     "client_id_conflict": 409,
     "not_authenticated": 401,

@@ -161,9 +161,10 @@ def approvals(views: Iterable[View], to: Audience, agent: str = "") -> list[View
     to it.
 
     Args:
-        agent: Whose tools they are; by default the thread's agent.
+        agent: Whose tools they are where a view does not say; by default the thread's agent.
     """
-    return [shown for view in views if (shown := _named(view, view["name"], agent, to)) is not None]
+    shown = [_named(view, view["name"], view.get("agent") or agent, to) for view in views]
+    return [view for view in shown if view is not None]
 
 
 def run(view: View, to: Audience) -> View:

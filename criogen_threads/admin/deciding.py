@@ -110,7 +110,7 @@ class Deciding(Console):
 
     def shown_view(self, request: HttpRequest, call: ToolCall) -> dict[str, Any]:
         """The call as this person is shown it, and the edited arguments beside the model's."""
-        full = {**approval_view(call), "edited_arguments": call.edited_arguments, "reason": call.reason}
+        full = {**approval_view(call, call.run.agent), "edited_arguments": call.edited_arguments, "reason": call.reason}
         views = redaction.approvals([full], audience(request, call.thread), call.run.agent)
         return views[0] if views else {**full, "arguments": None, "edited_arguments": None, "hidden": True}
 

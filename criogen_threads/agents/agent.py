@@ -18,6 +18,7 @@ from criogen_threads.backends.base import ToolDefinition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from criogen_threads.agents.agency import Agency
     from criogen_threads.agents.context import ToolContext
     from criogen_threads.backends.base import ModelBackend
     from criogen_threads.threads import Reply, ThreadHandle
@@ -57,9 +58,8 @@ class Agent:
         settings: Mapping[str, Any] | None = None,
         description: str = "",
     ) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ImproperlyConfigured(f"Agent {name!r}: a name has 1 to 100 letters, digits, '_', '-' and '.'.")
         owner = f"Agent {name!r}"
+        checked_name(owner, name)
         if model is None or model == "":
             raise ImproperlyConfigured(f"{owner}: it needs a model.")
         if iscoroutinefunction(instructions) or not (isinstance(instructions, str) or callable(instructions)):
@@ -73,6 +73,18 @@ class Agent:
         self.max_seconds = check.seconds(owner, "max_seconds", max_seconds)
         self.settings: Mapping[str, Any] = MappingProxyType(dict(settings or {}))
         self.description = description
+        self.agency: Agency | None = None
+
+    def refuse_to_join(self, agency: str, tools: Sequence[Tool]) -> None:
+        """Raise ImproperlyConfigured where this agent cannot become one of an agency's."""
+        if self.agency is not None:
+            raise ImproperlyConfigured(f"{agency}: the agent {self.name!r} belongs to {self.agency.name!r} already.")
+        _by_name(f"Agent {self.name!r}", [*self.tools.values(), *tools])
+
+    def join(self, agency: Agency, tools: Sequence[Tool]) -> None:
+        """Become one of an agency's agents, with the tools that turn to the others."""
+        self.agency = agency
+        self.tools = _by_name(f"Agent {self.name!r}", [*self.tools.values(), *tools])
 
     @cached_property
     def backend(self) -> ModelBackend:
@@ -83,18 +95,25 @@ class Agent:
         """The tools as the model is shown them, always in the order in which they were given."""
         return [ToolDefinition(tool.name, tool.description, tool.parameters) for tool in self.tools.values()]
 
+    @property
+    def has_fixed_instructions(self) -> bool:
+        """Whether no function of the site makes them, which may take a moment."""
+        return all(isinstance(part, str) for part in self._instructions())
+
     def instructions_for(self, context: ToolContext) -> str:
-        """The instructions for one request.
+        """The instructions for one request: what its agency tells all of its agents, and its own.
 
         Raises:
-            Exception: Whatever the site's function raises, or TypeError where it does not return text.
+            Exception: Whatever the site's functions raise, or TypeError where one does not return text.
         """
-        if isinstance(self.instructions, str):
-            return self.instructions
-        text = self.instructions(context)
-        if not isinstance(text, str):
-            raise TypeError(f"the instructions of the agent {self.name!r} are a {type(text).__name__}, not text")
-        return text
+        parts = [part if isinstance(part, str) else part(context) for part in self._instructions()]
+        for text in parts:
+            if not isinstance(text, str):
+                raise TypeError(f"the instructions of the agent {self.name!r} are a {type(text).__name__}, not text")
+        return "\n\n".join(text for text in parts if text)
+
+    def _instructions(self) -> list[str | Callable[[ToolContext], str]]:
+        return [self.instructions] if self.agency is None else [self.agency.instructions, self.instructions]
 
     def thread(self, key: str, actor: Any = None) -> ThreadHandle:
         """A handle on the conversation ``key``; it writes nothing (P1).
@@ -128,6 +147,13 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+
+def checked_name(owner: str, name: Any) -> str:
+    """The name of an agent or an agency; ImproperlyConfigured where it cannot be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ImproperlyConfigured(f"{owner}: a name has 1 to 100 letters, digits, '_', '-' and '.'.")
+    return name
 
 
 def _by_name(owner: str, tools: Sequence[Any]) -> dict[str, Tool]:

@@ -28,6 +28,7 @@ class ToolContext:
         idempotency_key: The same on every try of a call, so that another system can tell a repeat; "" for
             instructions.
         try_number: 1, and one more for each further try.
+        conversation: The key of the thread that people speak in: ``thread`` itself, unless another agent asked here.
     """
 
     thread: str
@@ -40,7 +41,9 @@ class ToolContext:
     call_id: UUID | None = None
     idempotency_key: str = ""
     try_number: int = 1
+    conversation: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "conversation", self.conversation or self.thread)
         # A copy, so that a tool that changes a nested value does not change what the engine saves next.
         object.__setattr__(self, "state", MappingProxyType(deepcopy(dict(self.state))))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
+from criogen_threads.agents.agency import Agency
 from criogen_threads.agents.agent import Agent
 from criogen_threads.agents.schema import shorten
 from criogen_threads.errors import AgentNotFoundError
@@ -15,47 +16,58 @@ from criogen_threads.errors import AgentNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-AnyAgent = TypeVar("AnyAgent", bound=Agent)
+Registered = TypeVar("Registered", Agent, Agency)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class AgentsConflict:
-    """Two modules that registered different agents under one name: the first one counts."""
+    """Two modules that registered different agents, or agencies, under one name: the first one counts."""
 
     name: str
     module: str
     ignored_module: str
+    kind: str = "agent"
 
     def __str__(self) -> str:
-        return f"The agent {self.name!r} is registered by {self.module} and by {self.ignored_module}."
+        return f"The {self.kind} {self.name!r} is registered by {self.module} and by {self.ignored_module}."
 
 
 _agents: dict[str, tuple[Agent, str]] = {}
+_agencies: dict[str, tuple[Agency, str]] = {}
 _conflicts: set[AgentsConflict] = set()
 
 
-def register(agent: AnyAgent) -> AnyAgent:
-    """Make an agent known by its name.
+def register(thing: Registered) -> Registered:
+    """Make an agent known by its name, or an agency with all of its agents.
 
-    Called again from the same module it replaces the agent, so that a module can be reloaded. From another
+    Called again from the same module it replaces what it registered, so that a module can be reloaded. From another
     module it changes nothing and is remembered for the system check (``conflicts``): raising here would end
     the development server before the check can say so.
 
     Returns:
-        The agent.
+        The agent, or the agency.
 
     Raises:
-        ImproperlyConfigured: It is not an Agent.
+        ImproperlyConfigured: It is neither.
     """
-    if not isinstance(agent, Agent):
-        raise ImproperlyConfigured(f"register() takes an Agent, not a {type(agent).__name__}.")
     module = str(sys._getframe(1).f_globals.get("__name__", ""))
-    registered, owner = _agents.get(agent.name, (agent, module))
-    if registered is agent or owner == module:
-        _agents[agent.name] = (agent, owner)
+    if isinstance(thing, Agency):
+        _put(_agencies, thing, module, "agency")
+        for agent in thing.agents.values():
+            _put(_agents, agent, module, "agent")
+    elif isinstance(thing, Agent):
+        _put(_agents, thing, module, "agent")
     else:
-        _conflicts.add(AgentsConflict(agent.name, owner, module))
-    return agent
+        raise ImproperlyConfigured(f"register() takes an Agent or an Agency, not a {type(thing).__name__}.")
+    return thing
+
+
+def _put(known: dict[str, tuple[Registered, str]], thing: Registered, module: str, kind: str) -> None:
+    registered, owner = known.get(thing.name, (thing, module))
+    if registered is thing or owner == module:
+        known[thing.name] = (thing, owner)
+    else:
+        _conflicts.add(AgentsConflict(thing.name, owner, module, kind))
 
 
 def get_agent(name: str) -> Agent:
@@ -71,6 +83,24 @@ def get_agent(name: str) -> Agent:
         raise AgentNotFoundError(f"No agent is registered under the name {shown!r}.", agent=shown) from None
 
 
+def is_registered(name: str) -> bool:
+    """Whether there is an agent of this name."""
+    return name in _agents
+
+
+def get_agency(name: str) -> Agency:
+    """The agency of this name.
+
+    Raises:
+        AgentNotFoundError: None is registered (code ``agent_not_found``).
+    """
+    try:
+        return _agencies[name][0]
+    except KeyError:
+        shown = shorten(name, 100)
+        raise AgentNotFoundError(f"No agency is registered under the name {shown!r}.", agency=shown) from None
+
+
 def all_agents() -> list[Agent]:
     """Every registered agent, by name."""
     return [_agents[name][0] for name in sorted(_agents)]
@@ -82,6 +112,10 @@ def conflicts() -> Sequence[AgentsConflict]:
 
 
 def unregister(name: str) -> None:
-    """Forget an agent, and the conflicts about its name; for tests. An unknown name is not an error."""
+    """Forget an agent, or an agency with its agents, and the conflicts about its name; for tests. An unknown name is
+    not an error."""
     _agents.pop(name, None)
+    agency, _ = _agencies.pop(name, (None, ""))
+    for agent in agency.agents if agency else ():
+        _agents.pop(agent, None)
     _conflicts.difference_update([conflict for conflict in _conflicts if conflict.name == name])

@@ -47,7 +47,7 @@ class Approvals(View):
     def _views(self, call: ToolCall) -> list[dict[str, Any]]:
         """An approval as this user sees it; none where its tool is kept from them altogether."""
         thread = call.thread
-        view = {**approval_view(call), "thread": thread.key, "agent": call.run.agent, "version": thread.version}
+        view = {**approval_view(call, call.run.agent), "thread": thread.key, "version": thread.version}
         return redaction.approvals([view], self.shown_to(thread), call.run.agent)
 
     @describe({202: shapes.AnsweredShape}, request=serializers.Deciding, name="approvals_decide")
@@ -94,7 +94,7 @@ class Approvals(View):
     def _may_answer(self, thread: Thread) -> bool:
         run = thread.current_run
         calls = reads.pending(thread.pk, run.pk) if run else []
-        return any(get_policy().decide(self.request.user, call, thread, run) for call in calls)
+        return any(get_policy().decide(self.request.user, call, call.thread, call.run) for call in calls)
 
     def _call(self, id: str) -> ToolCall:
         pk = inputs.identifier(id)

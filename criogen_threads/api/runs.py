@@ -54,12 +54,13 @@ class Runs(View):
         return self._answer(run_id, wanted)
 
     def _enqueue(self, request: Request, key: str, given: dict[str, Any]) -> str:
-        thread = reads.thread(key)
+        thread, chosen = reads.thread(key), None
         if thread is None:
             key, agent = self._begun(request, key, given)
         else:
             seen = self.thread(key)  # 404 unless it is this user's to see
-            agent = str(given.get("agent") or seen.agent)
+            chosen = given.get("agent")
+            agent = str(chosen or seen.agent)
         if not get_policy().use(request.user, agent):
             raise errors.PermissionDeniedError("not an agent for this user")
         handle = ThreadHandle(key, agent=get_agent(agent), actor=request.user)
@@ -72,6 +73,7 @@ class Runs(View):
                 client_id=_client_id(request, given),
                 locale=given.get("locale"),
                 state=given.get("state"),
+                agent=chosen,
                 checkpoint=given.get("checkpoint"),
                 timeout=granted,
             )

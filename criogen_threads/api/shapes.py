@@ -97,6 +97,7 @@ class EventShape(serializers.Serializer[Any]):
 
 class CallShape(serializers.Serializer[Any]):
     id = serializers.UUIDField()
+    agent = serializers.CharField(help_text="Who asked for it: the thread's agent, or one that was asked in it.")
     name = serializers.CharField()
     arguments = Anything(allow_null=True)
     hidden = serializers.BooleanField(required=False, help_text="Only its name is shown to this user.")
@@ -112,7 +113,6 @@ class CallShape(serializers.Serializer[Any]):
 
 class ApprovalShape(CallShape):
     thread = serializers.CharField()
-    agent = serializers.CharField()
     version = serializers.IntegerField(help_text="The thread's; approve and reject want it back.")
 
 

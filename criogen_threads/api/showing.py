@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import redaction
 from criogen_threads.api.pagination import page
-from criogen_threads.engine.views import approval_view, milliseconds, run_view
-from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.engine import reads
+from criogen_threads.engine.views import milliseconds
+from criogen_threads.models import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from django.db.models import QuerySet
     from rest_framework.request import Request
+
+    from criogen_threads.models import Run
 
 INTERRUPTED = "interrupted"
 
@@ -51,11 +54,4 @@ def thread_page(request: Request, thread: Thread, results: list[Any], **cursor: 
 
 def run_views(runs: Iterable[Run], thread: Thread, to: redaction.Audience) -> list[dict[str, Any]]:
     """Runs of one thread, with the approvals that they wait for, as this audience sees them."""
-    runs = list(runs)
-    waits = [run.pk for run in runs if run.status == Run.Status.REQUIRES_ACTION]
-    calls: dict[Any, list[dict[str, Any]]] = {}
-    if waits:
-        found = ToolCall.objects.awaiting_approval().filter(thread=thread.pk, run__in=waits)
-        for call in found.order_by("step", "index"):
-            calls.setdefault(call.run_id, []).append(approval_view(call))
-    return [redaction.run({**run_view(run, calls.get(run.pk)), "thread": thread.key}, to) for run in runs]
+    return [redaction.run({**view, "thread": thread.key}, to) for view in reads.run_views(runs)]

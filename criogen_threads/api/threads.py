@@ -134,7 +134,7 @@ def patience(request: Request) -> float:
 
 def _search(request: Request) -> QuerySet[Thread]:
     query = request.query_params
-    threads = get_policy().seen(request.user, Thread.objects.filter(ephemeral=False))
+    threads = get_policy().seen(request.user, Thread.objects.filter(ephemeral=False, parent=None))
     if "status" in query:
         threads = _by_status(threads, query["status"])
     if "agent" in query:

@@ -58,8 +58,9 @@ class Request:
 
     async def _request(self) -> ModelRequest:
         try:
-            instructions = self.agent.instructions
-            if callable(instructions):
+            if self.agent.has_fixed_instructions:
+                instructions = self.agent.instructions_for(self.context)
+            else:
                 instructions = await in_tool_thread(self.agent.instructions_for, self.context)
         except Exception as error:
             logger.exception("The instructions of the agent %s failed", self.agent.name)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads import errors
 from criogen_threads.agents import get_agent
 from criogen_threads.engine import admission, reads, stopping  # noqa: F401 (stopping hangs itself on atexit)
-from criogen_threads.engine.journal import lines, saves
+from criogen_threads.engine.journal import families, lines, saves
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.turns import SentBefore
 from criogen_threads.engine.loop import Runner
 from criogen_threads.engine.pools import in_database
-from criogen_threads.engine.replies import Reply, make_reply
+from criogen_threads.engine.replies import Reply, make_reply, reply_of_many
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run
 from criogen_threads.visitors import AnonymousVisitor
@@ -45,19 +45,28 @@ async def continue_run(
     conduct: Conduct, key: str, agent: Agent, actor: Any = None, listener: Listener | None = None
 ) -> Reply:
     """Take a thread to continue its run, waiting while somebody holds it."""
+    await in_database(families.awake, key)
     lease = await conduct.once_free(admission.retry, key, new_id(), Asker.of(actor), on_busy="wait", key=key)
     return await run(conduct, lease, agent, actor, listener)
 
 
 async def go_on(conduct: Conduct, key: str, run_id: UUID, agent: Agent, actor: Any) -> Reply:
-    """After an answer: continue the run if that was the last one, else say what still waits."""
+    """After an answer: continue the run if that was the last one, else say what still waits.
+
+    A run that another one asked for is continued by the first one of them all.
+    """
+    top = await in_database(families.awake, key)
     try:
-        lease = await in_database(admission.resume, key, run_id)
+        lease = await in_database(admission.resume, top, run_id if top == key else None)
     except errors.ResumeInvalidError:
         lease = None
     if lease is None:
         return await follow(conduct, run_id)  # something is still open, or somebody else has taken it up
-    return await run(conduct, lease, agent, actor)
+    if top == key:
+        return await run(conduct, lease, agent, actor)
+    with suppress(errors.CriogenError):  # how those above it end is told to whoever asked them
+        await run(conduct, lease)
+    return await follow(conduct, run_id)
 
 
 async def run(
@@ -74,9 +83,15 @@ async def run(
         await in_database(saves.fail, lease, error, new_id())
         raise
     actor = await _actor(lease, actor)
+    if any(event.type == "error" for event in lease.saved.events):
+        await in_database(families.settle, lease.thread_id)  # a run was left: those that it asked for end too
     runner = conduct.drive(Runner(named, lease, actor, listener))
     ended = await runner.run()
-    return make_reply(lease.run, ended.status, runner.usage, ended.conversation.messages, ended.conversation.calls)
+    lease.run.usage = runner.usage
+    messages, calls = ended.conversation.messages, ended.conversation.calls
+    if runner.agent.agency is None:
+        return make_reply(lease.run, ended.status, messages, calls)
+    return await in_database(reply_of_many, lease.run, ended.status, messages)
 
 
 async def _actor(lease: Lease, given: Any) -> Any:
@@ -103,8 +118,10 @@ async def follow(conduct: Conduct, run_id: UUID) -> Reply:
         match row.status:
             case Run.Status.COMPLETED:
                 return await _reply_of(row, "completed")
-            case Run.Status.REQUIRES_ACTION if thread.pending:
+            case Run.Status.REQUIRES_ACTION if await in_database(reads.sleeps, row, thread):
                 return await _reply_of(row, "suspended")
+            case Run.Status.REQUIRES_ACTION if await in_database(reads.is_forsaken, thread):
+                raise errors.ThreadInterruptedError
             case Run.Status.FAILED:
                 raise errors.error_class(row.error_code)(row.error_message)
             case Run.Status.IN_PROGRESS if not held:
@@ -115,5 +132,5 @@ async def follow(conduct: Conduct, run_id: UUID) -> Reply:
 
 
 async def _reply_of(row: Run, status: str) -> Reply:
-    messages, calls = await in_database(reads.said, row)
-    return make_reply(row, status, row.usage, messages, calls)
+    messages = await in_database(reads.said, row)
+    return await in_database(reply_of_many, row, status, messages)

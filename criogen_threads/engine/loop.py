@@ -14,16 +14,20 @@ from criogen_threads.engine import lease as leases
 from criogen_threads.engine.asking import Request
 from criogen_threads.engine.calling import Caller
 from criogen_threads.engine.conversation import Conversation
-from criogen_threads.engine.journal import saves
+from criogen_threads.engine.delegation import Delegating
+from criogen_threads.engine.journal import families, saves
+from criogen_threads.engine.journal.statements import database
+from criogen_threads.engine.journal.usages import AGENTS, tokens_below
 from criogen_threads.engine.listening import publish_live
-from criogen_threads.engine.planning import Planner
+from criogen_threads.engine.planning import Link, Planner, by_agent
 from criogen_threads.engine.pools import in_database, in_tool_thread
-from criogen_threads.engine.stoppable import Stoppable
+from criogen_threads.engine.stoppable import UNSAVED, Stoppable
 from criogen_threads.engine.transcript import (
     Action,
     AskModel,
     Fail,
     Finish,
+    HandOver,
     Plan,
     RunTools,
     Settle,
@@ -66,20 +70,26 @@ class Runner(Stoppable):
         lease: The right to write the run.
         actor: The user whose turn it is, or None.
         listener: Hears live pieces and saved events.
+        chain: The runs that asked for this one, the first one first.
     """
 
-    def __init__(self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None) -> None:
+    def __init__(
+        self, agent: Agent, lease: Lease, actor: Any = None, listener: Listener | None = None,
+        chain: Sequence[Link] = (),
+    ) -> None:  # fmt: skip
         super().__init__()
         self.agent = agent
         self.lease = lease
+        self.chain = chain
         self.listener = listener
         self.thread_id, self.run_id = lease.thread_id, lease.run.id
         self.conversation = Conversation()
-        self.planner = Planner(agent, lease, actor)
+        self.planner = Planner(agent, lease, actor, chain)
         self.usage: dict[str, Any] = dict(lease.run.usage)
         self.step = lease.step
         self.starts: dict[UUID, UUID] = {}  # the event of each call's start
         self.partial = ""
+        self.tokens_below = 0  # of the runs that it asked for
 
     # The life of a run -----------------------------------------------------------------------------------------
 
@@ -107,9 +117,11 @@ class Runner(Stoppable):
             self._tell(self.lease.saved)
             read = self.lease.conversation
             self.conversation = read if read is not None else await in_database(Conversation.read, self.lease.tail)
+            if self.agent.agency is not None and self.agent.max_tokens is not None:
+                self.tokens_below = await in_database(tokens_below, database(), self.run_id)
             return await self._rounds()
-        except (errors.LeaseLostError, errors.ShuttingDownError, errors.DatabaseUnavailableError):
-            raise  # what cannot or may not be saved is left to whoever takes the thread next
+        except UNSAVED:
+            raise
         except errors.CriogenError as error:
             await self._fail(error)
             raise
@@ -139,10 +151,12 @@ class Runner(Stoppable):
                 await self._settle(outcomes)
             case RunTools(calls):
                 await self._run_tools(calls)
-            case Suspend():
-                return await self._suspend()
+            case Suspend(behind):
+                return await self._suspend(behind)
+            case HandOver(calls):
+                await Delegating(self).hand_over([self._row(call) for call in calls])
             case Finish():
-                self._add(await in_database(saves.finish, self.lease, new_id()))
+                self.add(await in_database(saves.finish, self.lease, new_id()))
                 return Ended("completed", self.conversation)
             case Fail(code, message):
                 raise errors.error_class(code)(message)
@@ -174,7 +188,7 @@ class Runner(Stoppable):
         saved = await in_database(self._judge_and_save, judge, answer, request.message_id, new_id())
         self.partial = ""
         self.step += 1
-        self._add(saved)
+        self.add(saved)
         return None if saved.calls else Ended("completed", self.conversation)
 
     def _judge_and_save(
@@ -189,7 +203,7 @@ class Runner(Stoppable):
     async def _plan(self, calls: Sequence[OpenCall]) -> None:
         """Give rows to calls that have none that counts."""
         planned = await in_tool_thread(self.planner.plan_again, self.conversation, calls)
-        self._add(await in_database(saves.plan, self.lease, planned))
+        self.add(await in_database(saves.plan, self.lease, planned))
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write the results of calls that will not run."""
@@ -206,25 +220,28 @@ class Runner(Stoppable):
         """Run calls side by side, atomic ones one after the other; each result is saved as it arrives."""
         caller = Caller(self)
         rows = [self._row(call) for call in calls]
-        atomic = [row for row in rows if caller.is_atomic(row)]
-        plain = [row for row in rows if not caller.is_atomic(row)]
-        await self._begin([row for row in plain if row.status != ToolCall.Status.RUNNING])
-        await self.together([*map(caller.run, plain), *([caller.run_atomic(atomic)] if atomic else [])])
+        asking = [row for row in rows if row.child_run_id]
+        others = [row for row in rows if not row.child_run_id]
+        atomic = [row for row in others if caller.is_atomic(row)]
+        plain = [row for row in others if not caller.is_atomic(row)]
+        await self.begin([row for row in plain if row.status != ToolCall.Status.RUNNING])
+        works = [*map(caller.run, plain), *([caller.run_atomic(atomic)] if atomic else [])]
+        await self.together([*works, *(Delegating(self).in_order(calls) for calls in by_agent(asking))])
 
-    async def _begin(self, calls: Sequence[ToolCall]) -> None:
+    async def begin(self, calls: Sequence[ToolCall]) -> None:
         """Mark calls as running before they run."""
         if calls:
-            self._add(await in_database(saves.begin_calls, self.lease, calls))
+            self.add(await in_database(saves.begin_calls, self.lease, calls))
 
-    async def _suspend(self) -> Ended | None:
+    async def _suspend(self, behind: Sequence[UUID]) -> Ended | None:
         """Free the thread while people think; go on when an answer has come meanwhile."""
         if self.lease.ephemeral:
             raise errors.ApprovalRequiredError
-        saved = await in_database(saves.suspend, self.lease, new_id())
+        saved = await in_database(saves.suspend, self.lease, new_id(), behind)
         if saved is None:
             self.conversation = await in_database(Conversation.read, self.conversation.messages[-1].id)
             return None
-        self._add(saved)
+        self.add(saved)
         return Ended("suspended", self.conversation)
 
     async def save_results(self, results: Sequence[saves.Result]) -> None:
@@ -235,10 +252,12 @@ class Runner(Stoppable):
         """Note that results are saved."""
         for result in results:
             result.call.result_id, result.call.status = result.message_id, result.status
-        self._add(saved)
+        self.add(saved)
 
     async def _fail(self, error: errors.CriogenError) -> None:
         self._tell(await in_database(saves.fail, self.lease, error, new_id(), self.partial))
+        if any(row.status == ToolCall.Status.WAITING for row in self.conversation.calls):
+            await in_database(families.settle, self.thread_id)  # the runs that it waited for end with it
 
     # Keeping count -----------------------------------------------------------------------------------------------
 
@@ -246,7 +265,8 @@ class Runner(Stoppable):
         run, agent = self.lease.run, self.agent
         if self.step - run.first_step >= agent.max_steps:
             return f"the run took {agent.max_steps} steps"
-        tokens = self.usage.get("input_tokens", 0) + self.usage.get("output_tokens", 0) - run.first_tokens
+        own = int(self.usage.get("input_tokens", 0)) + int(self.usage.get("output_tokens", 0))
+        tokens = own + self.tokens_below - run.first_tokens
         if agent.max_tokens is not None and tokens >= agent.max_tokens:
             return f"the run took {tokens} of {agent.max_tokens} tokens"
         return ""
@@ -256,12 +276,35 @@ class Runner(Stoppable):
             ("input_tokens", answer.usage.input_tokens), ("output_tokens", answer.usage.output_tokens), ("requests", 1),
             *answer.usage.details.items(),
         ):  # fmt: skip
-            self.usage[name] = self.usage.get(name, 0) + value
+            for usage in (self.usage, *([self._own_usage()] if AGENTS in self.usage else [])):
+                usage[name] = usage.get(name, 0) + value
+
+    def tell_usage_apart(self) -> None:
+        """More than one agent works in this run from now on."""
+        if AGENTS not in self.usage:
+            self.usage = {**self.usage, AGENTS: {self.agent.name: dict(self.usage)}}
+
+    def _own_usage(self) -> dict[str, int]:
+        own: dict[str, int] = self.usage[AGENTS].setdefault(self.agent.name, {})
+        return own
+
+    # Other agents ------------------------------------------------------------------------------------------------
+
+    def nested(self, agent: Agent, lease: Lease) -> Runner:
+        """The runner of a run that this one asks for."""
+        link = Link(self.agent.name, self.lease.key)
+        return Runner(agent, lease, self.planner.actor, chain=(*self.chain, link))
+
+    def become(self, agent: Agent) -> None:
+        """The run goes on with another agent."""
+        self.agent, self.lease.run.agent = agent, agent.name
+        self.planner = Planner(agent, self.lease, self.planner.actor, self.chain)
 
     def _row(self, call: OpenCall) -> ToolCall:
         return next(row for row in self.conversation.calls if row.id == call.row)
 
-    def _add(self, saved: Saved) -> None:
+    def add(self, saved: Saved) -> None:
+        """Note what was saved, and tell it."""
         self.conversation.add(saved.messages, saved.calls)
         self.starts.update({e.tool_call_id: e.id for e in saved.events if e.tool_call_id and e.type == "tool_start"})
         self._tell(saved)

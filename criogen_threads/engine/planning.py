@@ -6,11 +6,12 @@ May run a site's code (approval functions, validators): call it in a tool thread
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import payload
-from criogen_threads.agents import InvalidArguments, ToolContext
+from criogen_threads.agents import Delegate, HandOver, InvalidArguments, ToolContext
 from criogen_threads.engine import transcript
 from criogen_threads.engine.journal.calls import Planned
 from criogen_threads.engine.transcript import NEW, OpenCall
@@ -18,7 +19,8 @@ from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
     from uuid import UUID
 
     from criogen_threads.agents import Agent, Tool
@@ -29,13 +31,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger("criogen_threads")
 
 
-class Planner:
-    """Judges the calls of one run."""
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One of the runs that ask each other: the agent, and the key of its thread."""
 
-    def __init__(self, agent: Agent, lease: Lease, actor: Any) -> None:
+    agent: str
+    thread: str
+
+
+class Planner:
+    """Judges the calls of one run.
+
+    Args:
+        chain: The runs that asked for this one, the first one first.
+    """
+
+    def __init__(self, agent: Agent, lease: Lease, actor: Any, chain: Sequence[Link] = ()) -> None:
         self.agent = agent
         self.lease = lease
         self.actor = actor
+        self.chain = (*(link.agent for link in chain), agent.name)
+        self.conversation = chain[0].thread if chain else lease.key
         self.problems: dict[UUID, str] = {}  # by row: why it cannot run, "" where it can
 
     def context(self, call: ToolCall | None = None) -> ToolContext:
@@ -52,13 +68,15 @@ class Planner:
             call_id=call.id if call else None,
             idempotency_key=f"{run.id}:{call.step}:{call.index}" if call else "",
             try_number=call.try_number if call else 1,
+            conversation=self.conversation,
         )
 
     def open_calls(self, conversation: Conversation) -> list[OpenCall]:
         """The open calls of a conversation, each judged by its newest row in this run."""
         newest = conversation.newest(self.lease.run.id)
         asked = conversation.asked()
-        return [self._judge(index, asked[index], newest.get(index)) for index in conversation.open_indexes()]
+        waits = {asked_agent(row) for row in newest.values() if row.status == ToolCall.Status.WAITING}
+        return [self._judge(index, asked[index], newest.get(index), waits) for index in conversation.open_indexes()]
 
     def has_judged(self, conversation: Conversation) -> bool:
         """Whether ``open_calls`` runs no code of the site: each open call was judged when it was planned."""
@@ -69,7 +87,9 @@ class Planner:
         """What was found when the row was planned, with the arguments that it still has."""
         return self.problems.get(row.id) if row is not None and row.edited_arguments is None else None
 
-    def _judge(self, index: int, asked: dict[str, Any], row: ToolCall | None) -> OpenCall:
+    def _judge(
+        self, index: int, asked: dict[str, Any], row: ToolCall | None, waits: AbstractSet[str | None]
+    ) -> OpenCall:
         tool = self.agent.tools.get(asked["name"])
         problem = self._problem_of(row)
         if problem is None:
@@ -81,6 +101,8 @@ class Planner:
             problem=problem,
             reason=row.reason if row else "",
             row=row.id if row else None,
+            behind=row is not None and row.status != ToolCall.Status.WAITING and asked_agent(row) in waits - {None},
+            hands_over=isinstance(tool, HandOver),
         )
 
     def _problem(self, tool: Tool | None, name: str, arguments: Any) -> str:
@@ -89,10 +111,10 @@ class Planner:
             known = ", ".join(self.agent.tools) or "none"
             return f"There is no tool named {name[:100]!r}. The tools are: {known}."
         try:
-            tool.validate(arguments)
+            valid = tool.validate(arguments)
         except InvalidArguments as problem:
             return str(problem)
-        return ""
+        return tool.refusal(self.chain, valid) if isinstance(tool, Delegate | HandOver) else ""
 
     def runs_site_code(self, answer: ModelAnswer) -> bool:
         """Whether ``plan_answer`` does, which then may take its time, or never end."""
@@ -104,10 +126,20 @@ class Planner:
         asked = transcript.tool_calls(answer.content)
         planned = [self._plan(index, call, message_id=message_id, step=step) for index, call in enumerate(asked)]
         if not any(self.problems[plan.call.id] for plan in planned):
-            for plan in planned:
-                if plan.call.status == ToolCall.Status.READY and not self.agent.tools[plan.call.name].atomic:
-                    plan.call.status = ToolCall.Status.RUNNING
+            for plan in self._that_start(planned):
+                plan.call.status = ToolCall.Status.RUNNING
         return planned
+
+    def _that_start(self, planned: Sequence[Planned]) -> Iterator[Planned]:
+        """Those that run at once: an agent that is asked twice does one after the other."""
+        busy: set[str | None] = set()
+        for plan in planned:
+            tool, agent = self.agent.tools[plan.call.name], asked_agent(plan.call)
+            if plan.call.status != ToolCall.Status.READY or tool.atomic or isinstance(tool, HandOver):
+                continue
+            if agent is None or agent not in busy:
+                yield plan
+            busy.add(agent)
 
     def plan_again(self, conversation: Conversation, calls: Sequence[OpenCall]) -> list[Planned]:
         """A new row for calls that a fork, a void approval or a crash left without a valid one."""
@@ -148,6 +180,8 @@ class Planner:
         self.problems[call.id] = self._problem(tool, asked["name"], arguments)
         if tool is None or self.problems[call.id]:
             return Planned(call)
+        if isinstance(tool, Delegate):
+            call.child_run_id = new_id()
         call.approver = self._approver(tool, call) or ("staff" if ask else "")
         if not call.approver:
             return Planned(call)
@@ -161,6 +195,19 @@ class Planner:
         except (Exception, SystemExit):
             logger.exception("The approval function of the tool %s failed; staff are asked", tool.name)
             return "staff"
+
+
+def asked_agent(call: ToolCall) -> str | None:
+    """The agent that a call asks; None for a call of any other tool."""
+    return str(call.effective_arguments["agent"]) if call.child_run_id else None
+
+
+def by_agent(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """Calls that ask agents, those of each agent together."""
+    found: dict[str | None, list[ToolCall]] = {}
+    for call in calls:
+        found.setdefault(asked_agent(call), []).append(call)
+    return list(found.values())
 
 
 def _short(text: str, length: int) -> str:

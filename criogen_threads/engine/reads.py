@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, OuterRef, Q
 
-from criogen_threads.engine.journal import branches
+from criogen_threads.engine import transcript
+from criogen_threads.engine.journal import branches, families, locks, usages
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.views import (
     approval_view,
@@ -41,15 +42,49 @@ def history(key: str, limit: int) -> list[dict[str, Any]]:
 
 
 def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
-    """The open approvals of a run, in the order in which they were asked for."""
-    calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id, status="awaiting_approval")
-    return list(calls.order_by("step", "index"))
+    """The open approvals of a run and of those that it asked for, in the order in which they were asked for."""
+    open_calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id)
+    waiting = open_calls.filter(status__in=("awaiting_approval", "waiting")).order_by("step", "index")
+    found = []
+    for call in waiting.select_related("thread", "run", "run__parent_run", "child_run"):
+        if call.status == ToolCall.Status.AWAITING_APPROVAL:
+            found.append(call)
+        elif call.child_run is not None:
+            found += pending(call.child_run.thread_id, call.child_run_id)
+    return found
+
+
+def sleeps(found: Run, standing: Thread) -> bool:
+    """Whether a run that requires action waits for people, and nothing of it or below it goes on without them."""
+    if not standing.pending:
+        first = families.top(standing.pk) if standing.parent_id else None  # answered, and others above are not
+        return first is not None and first.status == Thread.Status.SUSPENDED and first.pending > 0
+    waiting = ToolCall.objects.using(database()).waiting().filter(thread=standing.pk, run=found.pk)
+    below = [call.child_run for call in waiting.select_related("child_run", "child_run__thread")]
+    return not any(run is None or not rests(run.pk) for run in below)
+
+
+def is_forsaken(standing: Thread) -> bool:
+    """Whether a run that another one asked for stands still because the process above it is dead."""
+    first = families.top(standing.pk) if standing.parent_id else None
+    return first is not None and Thread.objects.using(database()).interrupted().filter(pk=first.pk).exists()
+
+
+def answer_of(found: Run) -> str:
+    """The text of a run's last answer."""
+    own = Message.objects.using(database()).filter(thread=found.thread_id, run=found.pk, role="assistant")
+    last = own.order_by("-position").first()
+    return transcript.text_of(last.content) if last else ""
 
 
 def calls(thread_id: UUID, ids: Iterable[UUID | None]) -> list[ToolCall]:
-    """Some tool calls of a thread, with their runs."""
-    found = ToolCall.objects.using(database()).filter(thread=thread_id, pk__in=[pk for pk in ids if pk])
-    return list(found.select_related("run", "run__parent_run"))
+    """Some tool calls of a thread and of those of the agents that were asked below it, with threads and runs."""
+    found = ToolCall.objects.using(database()).filter(pk__in=[pk for pk in ids if pk])
+    related = list(found.select_related("thread", "run", "run__parent_run"))
+    if all(call.thread_id == thread_id for call in related):
+        return related
+    family = locks.family(database(), thread_id)
+    return [call for call in related if call.thread_id in family]
 
 
 def calls_left_behind(thread_id: UUID, head: UUID | None, target: UUID | None) -> list[ToolCall]:
@@ -60,8 +95,24 @@ def calls_left_behind(thread_id: UUID, head: UUID | None, target: UUID | None) -
     branch = {message.pk for message in branches.messages(head)}
     left = branch - {message.pk for message in branches.messages(target)}
     started = ToolCall.objects.using(database()).filter(thread=thread_id, started_at__isnull=False)
-    found = started.filter(Q(message__in=left) | Q(result__in=left) | Q(message__in=branch, result=None))
-    return list(found.select_related("run"))
+    found = list(
+        started.filter(Q(message__in=left) | Q(result__in=left) | Q(message__in=branch, result=None)).select_related(
+            "run", "message"
+        )
+    )
+    return [*found, *_calls_of_asked(found)]
+
+
+def _calls_of_asked(found: Iterable[ToolCall]) -> list[ToolCall]:
+    """The calls that had started of the agents that these calls asked, and of those that they asked."""
+    asked = {call.child_run_id for call in found if call.child_run_id}
+    if not asked:
+        return []
+    alias = database()
+    runs = [*asked, *(run.pk for _, run in usages.below(alias, asked))]
+    threads = Run.objects.using(alias).filter(pk__in=runs).values("thread")
+    started = ToolCall.objects.using(alias).filter(thread__in=threads, run__in=runs, started_at__isnull=False)
+    return list(started.select_related("run", "message"))
 
 
 def last_answer(thread_id: UUID, run_id: UUID) -> dict[str, Any]:
@@ -96,7 +147,7 @@ def rests(run_id: UUID | str) -> bool:
         case Run.Status.IN_PROGRESS:
             return not held and row.waiter is None  # an accepted retry is about to be taken up
         case Run.Status.REQUIRES_ACTION:
-            return thread.pending > 0
+            return sleeps(row, thread)
     return True
 
 
@@ -113,14 +164,26 @@ def current_run(key: str) -> dict[str, Any] | None:
 
 
 def _run_view(found: Run) -> dict[str, Any]:
-    waits = found.status == Run.Status.REQUIRES_ACTION
-    return run_view(found, [approval_view(c) for c in pending(found.thread_id, found.pk)] if waits else None)
+    return run_views([found])[0]
+
+
+def run_views(found: Iterable[Run]) -> list[dict[str, Any]]:
+    """Runs with the approvals that they wait for, and with what they and the runs that they asked for cost."""
+    found = list(found)
+    usage = usages.totals(database(), found)
+    return [run_view(each, _required_action(each), usage[each.pk]) for each in found]
+
+
+def _required_action(found: Run) -> list[dict[str, Any]] | None:
+    if found.status != Run.Status.REQUIRES_ACTION:
+        return None
+    return [approval_view(call, call.run.agent) for call in pending(found.thread_id, found.pk)]
 
 
 def runs(key: str, last: int | None = None) -> list[dict[str, Any]]:
     """The runs in their order of arrival; the ``last`` of them."""
     found = Run.objects.using(database()).filter(thread__key=key).order_by("-number")
-    return [run_view(each) for each in reversed(found if last is None else found[:last])]
+    return run_views(list(found if last is None else found[:last])[::-1])
 
 
 def events(key: str, after: int = 0, limit: int | None = None, **filters: Any) -> list[dict[str, Any]]:
@@ -183,8 +246,7 @@ def run_with_thread(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
     return None if found is None else (found, found.thread, found.held)  # type: ignore[attr-defined]
 
 
-def said(found: Run) -> tuple[list[Message], list[ToolCall]]:
-    """The messages of a run and its tool calls."""
-    alias = database()
-    own = Message.objects.using(alias).filter(thread=found.thread_id, run=found.pk).order_by("position")
-    return list(own), list(ToolCall.objects.using(alias).filter(thread=found.thread_id, run=found.pk))
+def said(found: Run) -> list[Message]:
+    """The messages of a run."""
+    own = Message.objects.using(database()).filter(thread=found.thread_id, run=found.pk)
+    return list(own.order_by("position"))

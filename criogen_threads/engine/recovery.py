@@ -13,7 +13,7 @@ from criogen_threads.engine import admission, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.dispatch.executing import execute, execute_due
-from criogen_threads.engine.journal import leftovers, posts, rewinds, visiting, workers
+from criogen_threads.engine.journal import families, leftovers, posts, rewinds, visiting, workers
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
@@ -70,6 +70,7 @@ async def _retry(key: str) -> None:
     """Continue a run whose process died."""
     conduct = Conduct()
     try:
+        await in_database(families.awake, key)
         lease = await in_database(admission.retry, key, new_id())
         if lease is not None:
             await driving.run(conduct, lease)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from criogen_threads import errors
 from criogen_threads.engine import lease as leases
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Iterator, Sequence
 
 T = TypeVar("T")
+
+UNSAVED = (errors.LeaseLostError, errors.ShuttingDownError, errors.DatabaseUnavailableError)
+"""What ends a run here and cannot or may not be saved: it is left to whoever takes the thread next."""
 
 
 class Stoppable:
@@ -22,6 +26,7 @@ class Stoppable:
         self.stopped: errors.CriogenError | None = None
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Future[Any]] = set()
+        self._nested: set[Stoppable] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def stop(self, error: errors.CriogenError) -> None:
@@ -34,6 +39,19 @@ class Stoppable:
             self.stopped = error
             for task in self._tasks:
                 task.cancel()
+            for other in self._nested:
+                other._stop(_passed_on(error))
+
+    @contextmanager
+    def stopping_too(self, other: Stoppable) -> Iterator[None]:
+        """While this waits for another one, what stops this stops that."""
+        self._nested.add(other)
+        try:
+            if self.stopped is not None:
+                other._stop(_passed_on(self.stopped))
+            yield
+        finally:
+            self._nested.discard(other)
 
     def heed(self) -> None:
         """Raise why this was stopped, if it was, or LeaseLostError when this process may count as dead."""
@@ -89,10 +107,21 @@ class Stoppable:
             timer.cancel()
 
 
+def _passed_on(error: errors.CriogenError) -> errors.CriogenError:
+    """What stops a run that was asked for by one that this stops."""
+    return error if isinstance(error, UNSAVED) else errors.RunCancelledError()
+
+
 async def _ended(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it has really ended."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task})
+    """Cancel a task and wait until it has really ended, however often this is cancelled meanwhile."""
+    task.cancel()
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
     if not task.cancelled():
         task.exception()
+    if cancelled:
+        raise asyncio.CancelledError

@@ -33,6 +33,8 @@ class OpenCall:
     problem: str = ""
     reason: str = ""
     row: UUID | None = None
+    behind: bool = False  # it asks an agent whose run in this conversation waits for people
+    hands_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,16 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Only people are waited for: free the thread."""
+    """Only people are waited for: free the thread. ``behind`` are calls that are ready and come after that."""
+
+    behind: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Let another agent go on; every other call of the answer has its result."""
+
+    calls: Sequence[OpenCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class Fail:
     message: str = ""
 
 
-Action: TypeAlias = Plan | Settle | RunTools | Suspend | AskModel | Finish | Fail
+Action: TypeAlias = Plan | Settle | RunTools | Suspend | HandOver | AskModel | Finish | Fail
 
 _RUNNABLE = ("ready", "running", "unknown")
 
@@ -111,10 +122,13 @@ def next_action(tail: str, open_calls: Iterable[OpenCall], *, cancelled: bool = 
         return Plan(unplanned)
     if outcomes := [Outcome(call, text) for call in calls if (text := _outcome(call))]:
         return Settle(outcomes)
-    if runnable := [call for call in calls if call.status in _RUNNABLE]:
+    ready = [call for call in calls if call.status in _RUNNABLE]
+    if runnable := [call for call in ready if not (call.behind or call.hands_over)]:
         return RunTools(runnable)
+    if any(not call.hands_over for call in calls):
+        return Suspend(tuple(call.row for call in ready if call.row))
     if calls:
-        return Suspend()
+        return HandOver(calls)
     if tail == "assistant":
         return Finish()
     return Fail("limit_reached", over_limit) if over_limit else AskModel()

@@ -54,8 +54,10 @@ def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def run_view(run: Run, required_action: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """A run; ``required_action`` lists the approvals that it waits for."""
+def run_view(
+    run: Run, required_action: list[dict[str, Any]] | None = None, usage: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A run; ``required_action`` lists the approvals that it waits for, ``usage`` is with the runs it asked for."""
     return {
         "id": str(run.id),
         "number": run.number,
@@ -66,7 +68,7 @@ def run_view(run: Run, required_action: list[dict[str, Any]] | None = None) -> d
         "client_id": run.client_id,
         "error_code": run.error_code,
         "last_error": run.error_message or None,
-        "usage": run.usage,
+        "usage": run.usage if usage is None else usage,
         "forked_from": _text(run.forked_from_id),
         "parent_run": _text(run.parent_run_id),
         "required_action": required_action or None,
@@ -76,10 +78,15 @@ def run_view(run: Run, required_action: list[dict[str, Any]] | None = None) -> d
     }
 
 
-def approval_view(call: ToolCall) -> dict[str, Any]:
-    """A tool call that waits for a person; ``digest`` binds an answer to the arguments shown."""
+def approval_view(call: ToolCall, agent: str) -> dict[str, Any]:
+    """A tool call that waits for a person; ``digest`` binds an answer to the arguments shown.
+
+    Args:
+        agent: Who asked for it.
+    """
     return {
         "id": str(call.id),
+        "agent": agent,
         "name": call.name,
         "arguments": call.arguments,
         "digest": call.arguments_digest,

@@ -37,6 +37,9 @@ class Checkpoint(models.Model):
     message = pointer("Message")
     state = JSONTextField(_("state"), null=True)  # only where it changed
     state_at = pointer("self")  # the checkpoint that changed it last; none: it is empty, or changed here
+    agent = models.CharField(_("agent"), max_length=100, default="", blank=True)  # whom the thread went on with
+    delegated = JSONTextField(null=True)  # of a suspension: where the specialists stood that it waited for
+    cut = models.BooleanField(_("cut off"), db_default=False)  # what was said before it is gone
     created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:

@@ -86,6 +86,7 @@ class Run(models.Model):
         permissions = [("cancel_run", _("Can cancel a run")), ("retry_run", _("Can retry a run"))]
         indexes = [
             models.Index("thread", "number", name="criogen_run_queued", condition=models.Q(status="queued")),
+            models.Index("parent_run", name="criogen_run_delegated", condition=models.Q(parent_run__isnull=False)),
         ]
         constraints = [
             models.UniqueConstraint("thread", "number", name="criogen_run_number"),

@@ -50,6 +50,7 @@ class Thread(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     key = models.CharField(_("key"), max_length=200, unique=True)
     agent = models.CharField(_("agent"), max_length=100)
+    parent = pointer("self")  # the conversation whose agent asked this one's; people speak in that one
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
         verbose_name=_("owner"),
@@ -90,6 +91,9 @@ class Thread(models.Model):
             models.Index("visitor", name="criogen_thread_visitor", condition=~models.Q(visitor="")),
         ]
         constraints = [
+            models.UniqueConstraint(
+                "parent", "agent", name="criogen_thread_delegated", condition=models.Q(parent__isnull=False)
+            ),
             models.CheckConstraint(
                 name="criogen_thread_status",
                 condition=models.Q(status__in=["idle", "running", "suspended", "failed"]),

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from criogen_threads.ids import new_id
 from criogen_threads.models.fields import JSONTextField, pointer
+from criogen_threads.models.run import Run
 
 if TYPE_CHECKING:
     from typing import Any, ClassVar
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 class ToolCallQuerySet(models.QuerySet["ToolCall"]):
     def awaiting_approval(self) -> ToolCallQuerySet:
         return self.filter(status=ToolCall.Status.AWAITING_APPROVAL)
+
+    def waiting(self) -> ToolCallQuerySet:
+        """Another agent was asked, and its run waits for people."""
+        return self.filter(status=ToolCall.Status.WAITING)
+
+    def rested(self) -> ToolCallQuerySet:
+        """Waiting for a run that does not wait for anybody any more: answered, ended, gone, or not there yet."""
+        asleep = Run.objects.filter(
+            pk=models.OuterRef("child_run"), status=Run.Status.REQUIRES_ACTION, thread__pending__gt=0,
+            thread__current_run=models.F("pk"),
+        )  # fmt: skip
+        return self.waiting().filter(~models.Exists(asleep))
 
     def expired(self) -> ToolCallQuerySet:
         """Nobody answered in time, by the database's clock."""
@@ -56,6 +69,7 @@ class ToolCall(models.Model):
     arguments = JSONTextField(_("arguments"))
     status = models.CharField(_("status"), max_length=17, choices=Status, default=Status.READY)
     child_run = pointer("Run")
+    child_checkpoint = pointer("Checkpoint")  # after a rewind: where the specialist goes on from
     result = pointer("Message")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
@@ -82,6 +96,7 @@ class ToolCall(models.Model):
         permissions = [("decide_toolcall", _("Can answer an approval"))]
         indexes = [
             models.Index("created_at", name="criogen_call_awaiting", condition=models.Q(status="awaiting_approval")),
+            models.Index("thread", name="criogen_call_waiting", condition=models.Q(status="waiting")),
         ]
         constraints = [
             models.UniqueConstraint(

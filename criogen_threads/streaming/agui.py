@@ -164,7 +164,7 @@ def _result(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # 
 
 def approval(call: ToolCall, agent: str, viewer: Viewer) -> dict[str, Any] | None:
     """An open approval as this person is shown it; None where nothing is."""
-    return viewer.approval(agent, {**approval_view(call), "toolCallId": call_name(call)})
+    return viewer.approval(agent, {**approval_view(call, agent), "toolCallId": call_name(call)})
 
 
 def _approval_requested(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001

@@ -33,9 +33,9 @@ def _approvals(standing: Standing, viewer: Viewer) -> list[dict[str, Any]]:
     if thread is None or thread.current_run is None or thread.current_run.pk != standing.run_id:
         return []
     run, policy = thread.current_run, get_policy()
-    shown = [(call, agui.approval(call, run.agent, viewer)) for call in reads.pending(thread.pk, run.pk)]
+    shown = [(call, agui.approval(call, call.run.agent, viewer)) for call in reads.pending(thread.pk, run.pk)]
     return [
-        {**view, "mine": viewer.user is None or policy.decide(viewer.user, call, thread, run)}
+        {**view, "mine": viewer.user is None or policy.decide(viewer.user, call, call.thread, call.run)}
         for call, view in shown
         if view is not None
     ]

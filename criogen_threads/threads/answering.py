@@ -11,7 +11,7 @@ from criogen_threads import errors, inputs
 from criogen_threads.agents import InvalidArguments, get_agent
 from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import posts
+from criogen_threads.engine.journal import families, posts
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
@@ -89,8 +89,9 @@ class Answering(Base):
         named = None if isinstance(decisions, bool) else _decisions(decisions)
         await refuse_open_transaction()
         run_id = await in_database(self._record_visible, named, for_all, version)
-        if await in_database(reads.is_due, self.id):
-            await in_database(dispatch.resume, self.id)
+        top = await in_database(families.awake, self.id)
+        if await in_database(reads.is_due, top):
+            await in_database(dispatch.resume, top)
         return str(run_id)
 
     answer_sync = blocking(answer, writes=True)
@@ -110,7 +111,7 @@ class Answering(Base):
         run = thread.current_run
         waiting = reads.pending(thread.id, run.id) if run else []
         calls = [*waiting, *reads.calls(thread.id, map(inputs.identifier, decisions or ()))]
-        return any(get_policy().decide(self.actor, call, thread, call.run) for call in calls)
+        return any(get_policy().decide(self.actor, call, call.thread, call.run) for call in calls)
 
     async def _decide(self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None) -> Reply:
         await refuse_open_transaction()
@@ -127,7 +128,7 @@ class Answering(Base):
         self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None = None, version: int | None = None
     ) -> UUID:
         """Put answers on record, without running anything; returns the run that they belong to."""
-        posts.expire(self.id)
+        families.awake(self.id)
         thread = reads.thread(self.id)
         run: Run | None = thread.current_run if thread else None
         if thread is None or run is None:
@@ -137,17 +138,17 @@ class Answering(Base):
         if not answers:
             raise errors.ResumeInvalidError(_("no approval waits here"), **reads.last_answer(thread.id, run.id))
         for call in reads.calls(thread.id, answers):
-            answers[call.id] = self._checked(call, answers[call.id], thread, run)
+            answers[call.id] = self._checked(call, answers[call.id])
         posts.decide(self.id, answers, self.actor_id, version)
         return run.id
 
-    def _checked(self, call: ToolCall, decision: Decision, thread: Thread, run: Run) -> Decision:
+    def _checked(self, call: ToolCall, decision: Decision) -> Decision:
         """The answer, once it is clear that this actor may give it and that edited arguments fit the tool."""
-        if self.actor is not None and not get_policy().decide(self.actor, call, thread, call.run):
+        if self.actor is not None and not get_policy().decide(self.actor, call, call.thread, call.run):
             raise errors.PermissionDeniedError
         if decision.arguments is None:
             return decision
-        agent = self.agent if self.agent.name == run.agent else get_agent(run.agent)
+        agent = self.agent if self.agent.name == call.run.agent else get_agent(call.run.agent)
         tool = agent.tools.get(call.name)
         if tool is None:
             raise errors.InvalidArgumentsError(f"there is no tool named {call.name!r} any more")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors, inputs
-from criogen_threads.agents import get_agent
+from criogen_threads.agents import Agent, get_agent
 from criogen_threads.engine import reads
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.rewinds import Rewind
@@ -19,7 +19,6 @@ from criogen_threads.threads.syncing import refuse_open_transaction
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from criogen_threads.agents import Agent
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.models import Thread, ToolCall
 
@@ -58,6 +57,21 @@ class Base:
         if self.actor is None:
             return True
         return await in_database(self._permitted, verb)
+
+    def _agent(self, wanted: str | Agent) -> Agent:
+        """An agent that a caller names.
+
+        Raises:
+            AgentNotFoundError: ``agent_not_found``.
+        """
+        if isinstance(wanted, Agent):
+            return wanted
+        return self.agent if wanted == self.agent.name else get_agent(wanted)
+
+    async def _may_use(self, agent: Agent) -> None:
+        """Raises PermissionDeniedError (``permission_denied``) where the actor may not talk to this agent."""
+        if self.actor is not None and not await in_database(get_policy().use, self.actor, agent.name):
+            raise errors.PermissionDeniedError
 
     async def _may_change(self, verb: str) -> bool:
         """As ``_may``, for calls that wait for commits of their own.
@@ -106,7 +120,7 @@ class Base:
 def is_read_only(call: ToolCall) -> bool:
     """By the tool as it is today; of one that is gone nobody knows."""
     try:
-        tool = get_agent(call.run.agent).tools.get(call.name)
+        tool = get_agent(call.message.agent or call.run.agent).tools.get(call.name)
     except errors.AgentNotFoundError:
         return False
     return tool is not None and tool.read_only

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from criogen_threads import errors, inputs
-from criogen_threads.engine import driving
+from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import posts
+from criogen_threads.engine.journal import families, posts
 from criogen_threads.engine.listening import publish_stop
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
@@ -61,7 +61,15 @@ class Cancelling(Base):
         if cancelled is not None and cancelled.live and cancelled.holder is not None:
             leases.stop_run(cancelled.run_id, errors.RunCancelledError())
             publish_stop(cancelled.holder, cancelled.run_id)
+        elif cancelled is not None:
+            await self._let_others_know()
         return cancelled
+
+    async def _let_others_know(self) -> None:
+        """What the run had asked for ends with it; who had asked for it goes on without it."""
+        top = await in_database(families.awake, self.id)
+        if await in_database(reads.is_due, top):
+            await in_database(dispatch.resume, top)
 
     async def _until_ended(self, run_id: UUID) -> None:
         """Wait for the save of a run that was asked to stop; where its process died, save it here."""
@@ -70,5 +78,6 @@ class Cancelling(Base):
             await driving.follow(conduct, run_id)
         except errors.ThreadInterruptedError:
             await in_database(posts.cancel, self.id, run_id, new_id())
+            await self._let_others_know()
         except errors.CriogenError:
             return

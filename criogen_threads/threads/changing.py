@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, inputs
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import posts, rewinds
+from criogen_threads.engine.journal import families, posts, rewinds
 from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.views import checkpoint_view, event_view
 from criogen_threads.threads.base import Base
@@ -14,6 +14,8 @@ from criogen_threads.threads.syncing import blocking
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from criogen_threads.agents import Agent
 
 
 class Changing(Base):
@@ -46,9 +48,26 @@ class Changing(Base):
         head = await conduct.see_through(
             conduct.once_free(rewinds.rewind, self.id, wish, on_busy=inputs.on_busy(on_busy), key=self.id)
         )
+        await in_database(families.awake, self.id)  # the agents that were asked in it go back with it
         return checkpoint_view(head)
 
     rewind_sync = blocking(rewind, writes=True)
+
+    async def switch(self, agent: str | Agent) -> None:
+        """Go on with another agent from the next turn on; it sees the whole conversation.
+
+        Raises:
+            AgentNotFoundError: ``agent_not_found``.
+            ThreadNotFoundError: ``thread_not_found``.
+            ThreadDelegatedError: ``thread_delegated``.
+            PermissionDeniedError: ``permission_denied``.
+        """
+        wanted = self._agent(agent)
+        await self._may_use(wanted)
+        await self._may_change("send")
+        await in_database(posts.switch, self.id, wanted.name)
+
+    switch_sync = blocking(switch, writes=True)
 
     async def delete(self, *, on_busy: str | None = None, timeout: float | None = None) -> bool:
         """Delete the thread and everything of it.

@@ -10,7 +10,7 @@ from criogen_threads import errors, inputs
 from criogen_threads.engine import dispatch, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import reopening, rewinds, turns
+from criogen_threads.engine.journal import families, reopening, rewinds, turns
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.turns import SentBefore, Turn
 from criogen_threads.engine.pools import in_database
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from uuid import UUID
 
+    from criogen_threads.agents import Agent
     from criogen_threads.backends.base import Block
     from criogen_threads.engine.journal.rewinds import Rewind
     from criogen_threads.engine.replies import Reply
@@ -39,6 +40,7 @@ class Speaking(Base):
         on_busy: str | None = None,
         client_id: str | None = None,
         locale: str | None = None,
+        agent: str | Agent | None = None,
         timeout: float | None = None,
         **state: Any,
     ) -> Reply:
@@ -52,6 +54,7 @@ class Speaking(Base):
                 "interrupt".
             client_id: Sent twice, it is the same turn: the second call gets the first one's reply.
             locale: The language of the turn, such as "de".
+            agent: Who answers this one message; by default the agent that the thread is with.
             timeout: Seconds to wait for a busy thread. Default ``BUSY_TIMEOUT``, 60.
             **state: Merged into the thread's state.
 
@@ -64,9 +67,11 @@ class Speaking(Base):
             ClientIdConflictError: This client_id came with another message.
             ModelFailedError, LimitReachedError: The run failed, and is saved: ``retry()`` can go on.
             PermissionDeniedError, ThreadNotFoundError: Not this actor's to speak in.
+            ThreadDelegatedError: An agent was asked in this thread by another one.
+            AgentNotFoundError: There is no such agent.
             InTransactionError: The caller has a transaction open.
         """
-        turn = await self._turn(content, on_busy, client_id, locale, state)
+        turn = await self._turn(content, on_busy, client_id, locale, state, agent)
         conduct = Conduct(inputs.seconds(timeout, "timeout"))
         return await conduct.see_through(driving.take_turn(conduct, turn, self.agent, self.actor))
 
@@ -80,6 +85,7 @@ class Speaking(Base):
         on_busy: str | None = None,
         client_id: str | None = None,
         locale: str | None = None,
+        agent: str | Agent | None = None,
         timeout: float | None = None,
         **state: Any,
     ) -> AsyncGenerator[dict[str, Any]]:
@@ -92,7 +98,7 @@ class Speaking(Base):
         Raises:
             As ``send``.
         """
-        turn = await self._turn(content, on_busy, client_id, locale, state)
+        turn = await self._turn(content, on_busy, client_id, locale, state, agent)
         conduct = Conduct(inputs.seconds(timeout, "timeout"))
         events: asyncio.Queue[Any] = asyncio.Queue()
         run = driving.take_turn(conduct, turn, self.agent, self.actor, events.put_nowait)
@@ -110,6 +116,7 @@ class Speaking(Base):
         on_busy: str | None = None,
         client_id: str | None = None,
         locale: str | None = None,
+        agent: str | Agent | None = None,
         **state: Any,
     ) -> str:
         """Save a turn as queued and return at once: the dispatcher runs it, whatever happens to this process.
@@ -120,7 +127,9 @@ class Speaking(Base):
         Raises:
             As ``send``, but nothing of the run itself.
         """
-        return await self.enqueue(content, on_busy=on_busy, client_id=client_id, locale=locale, state=state)
+        return await self.enqueue(
+            content, on_busy=on_busy, client_id=client_id, locale=locale, state=state, agent=agent
+        )
 
     submit_sync = blocking(submit, writes=True)
 
@@ -133,6 +142,7 @@ class Speaking(Base):
         client_id: str | None = None,
         locale: str | None = None,
         state: Mapping[str, Any] | None = None,
+        agent: str | Agent | None = None,
         checkpoint: str | UUID | None = None,
         timeout: float | None = None,
     ) -> str:
@@ -148,7 +158,7 @@ class Speaking(Base):
         Raises:
             As ``submit``, and as ``rewind``.
         """
-        turn = await self._turn(content, on_busy, client_id, locale, dict(state or {}))
+        turn = await self._turn(content, on_busy, client_id, locale, dict(state or {}), agent)
         if checkpoint is None:
             outcome: turns.Waiting | SentBefore = await in_database(_submit, turn)
         else:
@@ -157,6 +167,7 @@ class Speaking(Base):
             outcome = await conduct.see_through(
                 conduct.once_free(_resend, turn, self._wish(checkpoint), on_busy=turn.on_busy, key=self.id)
             )
+            await in_database(families.awake, self.id)
         if not isinstance(outcome, SentBefore):
             await in_database(dispatch.submit, outcome.run_id)
         return str(outcome.run_id)
@@ -188,6 +199,7 @@ class Speaking(Base):
             ResumeInvalidError, ThreadSuspendedError, TooManyRunsError: As ``retry``.
         """
         await self._may_change("retry")
+        await in_database(families.awake, self.id)
         run_id = await in_database(_accept_retry, self.id, Asker.of(self.actor))
         await in_database(dispatch.retry, run_id)
         return str(run_id)
@@ -201,18 +213,24 @@ class Speaking(Base):
         client_id: str | None,
         locale: str | None,
         state: dict[str, Any],
+        agent: str | Agent | None = None,
     ) -> Turn:
         """Check everything before anything is written."""
+        chosen = self.agent if agent is None else self._agent(agent)
         turn = Turn(
             self.id,
-            self.agent.name,
+            chosen.name,
             inputs.message_content(content),
             inputs.state(state),
             inputs.client_id(client_id),
             Asker.of(self.actor),
             inputs.locale(locale),
             inputs.on_busy(on_busy),
+            begins_with=self.agent.name,
+            chosen=agent is not None,
         )
+        if agent is not None:
+            await self._may_use(chosen)
         if await self._may_change("send") or self.actor is None:
             return turn
         if not await in_database(get_policy().create, self.actor, self.id):

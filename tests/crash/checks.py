@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine.journal import branches
+from criogen_threads.engine.journal.locks import family
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 from project.desk.models import CallBack
-from tests.crash import actors
+from tests.crash import actors, chain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,14 @@ def forks_of(thread: Thread) -> int:
     return Checkpoint.objects.filter(thread=thread, source="fork").count()
 
 
+def family_of(key: str) -> list[UUID]:
+    """A thread, and those of the agents that were asked in it."""
+    first = Thread.objects.filter(key=key).first()
+    return family("default", first.pk) if first else []
+
+
 def newest_calls(key: str) -> dict[str, ToolCall]:
-    rows = ToolCall.objects.filter(thread__key=key).order_by("try_number")
+    rows = ToolCall.objects.filter(thread__in=family_of(key)).order_by("try_number")
     return {f"{row.run_id}:{row.step}:{row.index}": row for row in rows}
 
 
@@ -55,6 +62,43 @@ def check(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash: str) ->
     if (thread.pk, forks_of(thread)) == (snapshot.epoch, snapshot.forks):
         assert [m.pk for m in said][: len(snapshot.said)] == snapshot.said, "a message was lost"
     check_effects(key, ledger, snapshot, on_crash)
+
+
+def check_family(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash: str) -> None:
+    """The same of a conversation and those of the agents that were asked in it; each run below its caller."""
+    assert not ledger.refused, ledger.refused
+    threads = list(Thread.objects.filter(pk__in=family_of(key)).select_related("head"))
+    assert sorted(thread.agent for thread in threads) == sorted(chain.CHAIN), "not one thread for each agent"
+    for thread in threads:
+        check_thread(thread)
+        assert thread.head
+        said = [
+            {"role": message.role, "content": message.content} for message in branches.messages(thread.head.message_id)
+        ]
+        assert said == chain.CONVERSATIONS[thread.agent], f"{thread.agent} said something else"
+    first = Thread.objects.select_related("head").get(key=key)
+    if (first.pk, forks_of(first)) == (snapshot.epoch, snapshot.forks) and first.head:
+        said_first = [message.pk for message in branches.messages(first.head.message_id)]
+        assert said_first[: len(snapshot.said)] == snapshot.said, "a message was lost"
+    check_effects(key, ledger, snapshot, on_crash)
+    check_one_tree(family_of(key))
+
+
+def check_one_tree(threads: list[UUID]) -> None:
+    """Every run but those that people began has a caller, and every event hangs below the start of its turn."""
+    runs = {run.pk: run for run in Run.objects.filter(thread__in=threads)}
+    calls = {call.child_run_id: call for call in ToolCall.objects.filter(thread__in=threads, child_run__isnull=False)}
+    events = {event.pk: event for event in Event.objects.filter(thread__in=threads)}
+    for event in events.values():
+        root = event
+        while root.parent_id is not None:
+            root = events[root.parent_id]
+        assert root.type in ("run_start", "agent_start", "checkpoint_fork"), root.type
+        assert root.run_id is None or runs[root.run_id].parent_run_id is None, "what an asked agent did hangs nowhere"
+    for run in runs.values():
+        if run.parent_run_id is not None:
+            assert calls[run.pk].run_id == run.parent_run_id
+            assert events[run.pk].parent_id == calls[run.pk].pk
 
 
 def check_thread(thread: Thread) -> None:
@@ -93,6 +137,8 @@ def check_effects(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash:
     """How often each call took effect, by what the dead process had saved of it."""
     booked = Counter(CallBack.objects.values_list("note", flat=True))
     for call_key, call in newest_calls(key).items():
+        if call.name == "delegate":
+            continue
         if call.name == "book":
             assert booked[call_key] == 1, f"{booked[call_key]} rows of {call_key}"
             continue

@@ -72,6 +72,7 @@ def _serve() -> None:
 
     for on_crash in ("rerun", "ask", "report"):
         scenarios.agent(on_crash).thread("warm")
+    scenarios.agency().entry.thread("warm")
     gc.collect()
     gc.freeze()
     while line := sys.stdin.readline():
@@ -104,7 +105,8 @@ def _ended(job: dict[str, Any]) -> int:
 
 def _child(
     folder: Path, *, scenario: str, key: str, on_crash: str = "rerun", at: str | None = None,
-    end: int = signal.SIGKILL, name: str = "", settings: dict[str, Any] | None = None, locked_for: str = "15s",
+    end: int = signal.SIGKILL, name: str = "", agency: bool = False, settings: dict[str, Any] | None = None,
+    locked_for: str = "15s",
 ) -> None:  # fmt: skip
     """One child: plays a scenario, and writes down which points it came by.
 
@@ -112,6 +114,7 @@ def _child(
         folder: Where ledger, points and errors are written.
         at: The point where it gets the signal ``end``.
         name: What the server calls its connections.
+        agency: Agents that ask each other, in the place of one agent.
         settings: ``CRIOGEN_THREADS``.
         locked_for: How long the server lets a silent transaction keep its locks.
     """
@@ -126,7 +129,8 @@ def _child(
     pen.LOCKED_FOR = locked_for
     probe = points.Probe(at, signal.Signals(end))
     probe.install()
-    stage = scenarios.Stage(register(scenarios.agent(on_crash)).thread(key), folder)
+    agent = register(scenarios.agency()).entry if agency else register(scenarios.agent(on_crash))
+    stage = scenarios.Stage(agent.thread(key), folder)
     scenarios.LEDGER.open(folder)
     scenarios.LEDGER.probe = probe
 

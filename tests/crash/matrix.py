@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from criogen_threads.models import Worker
 from tests.crash.actors import Ledger
-from tests.crash.checks import Snapshot, check
+from tests.crash.checks import Snapshot, check, check_family
 from tests.crash.forge import Forge
 
 if TYPE_CHECKING:
@@ -40,12 +40,18 @@ class Case:
         waits: Seconds of a lease that is really waited out; None where the worker's row is expired instead,
             which is what the time would do.
         alone: One crash at a time: the recovery takes up whatever it finds.
+        agency: Agents that ask each other, in the place of one agent.
     """
 
     scenario: str
     on_crash: str = "rerun"
     waits: float | None = None
     alone: bool = False
+    agency: bool = False
+
+    @property
+    def check(self) -> Callable[[str, Ledger, Snapshot, str], None]:
+        return check_family if self.agency else check
 
     @property
     def settings(self) -> dict[str, float]:
@@ -78,7 +84,7 @@ class Matrix:
         place = self._place()
         with _Borrowed(self._forges) as forge:
             self._finish(forge, case, place)
-        check(place.name, Ledger(place), Snapshot(None, [], 0, {}, Counter()), case.on_crash)
+        case.check(place.name, Ledger(place), Snapshot(None, [], 0, {}, Counter()), case.on_crash)
         return list(json.loads((place / "points").read_text()))
 
     def failures(self, case: Case, points: list[str], also: Callable[[str, Snapshot], None] | None = None) -> list[str]:
@@ -111,7 +117,7 @@ class Matrix:
             else:
                 time.sleep(case.waits)
             self._finish(forge, case, place)
-        check(place.name, ledger, snapshot, case.on_crash)
+        case.check(place.name, ledger, snapshot, case.on_crash)
 
     def _finish(self, forge: Forge, case: Case, place: Path) -> None:
         ended = forge.run(**self._job(case, place))
@@ -121,7 +127,7 @@ class Matrix:
     def _job(self, case: Case, place: Path) -> dict[str, Any]:
         return {
             "folder": str(place), "key": place.name, "name": place.name, "scenario": case.scenario,
-            "on_crash": case.on_crash, "settings": case.settings,
+            "on_crash": case.on_crash, "settings": case.settings, "agency": case.agency,
         }  # fmt: skip
 
     def _place(self) -> Path:

@@ -19,12 +19,12 @@ from criogen_threads.engine import dispatch, reads
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.recovery import recover
-from tests.crash import actors
+from tests.crash import actors, chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from criogen_threads.agents import Agent
+    from criogen_threads.agents import Agency, Agent
     from criogen_threads.models import Thread
     from criogen_threads.threads import ThreadHandle
 
@@ -36,6 +36,11 @@ LEDGER = actors.Ledger(Path())
 def agent(on_crash: str) -> Agent:
     """The agent whose slow tool has this ``on_crash``."""
     return actors.build(LEDGER, on_crash)
+
+
+@cache
+def agency() -> Agency:
+    return chain.build(LEDGER)
 
 
 @dataclass

@@ -66,6 +66,16 @@ def test_p33_a_rewind_survives_a_crash_at_every_point(
     assert len(points) >= 15
 
 
+@pytest.mark.parametrize("scenario", ["turn", "submitted", "rewound to a step", "rewound to a suspension"])
+def test_b17_agents_that_ask_each_other_survive_a_crash_at_every_point(
+    matrix: Matrix, scenario: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Two levels deep, with an approval in the deepest: every run once, every result once, one tree of events."""
+    case = Case(scenario, alone=scenario == "submitted", agency=True)
+    points = crash_everywhere(matrix, case, record_property)
+    assert len(points) >= 30
+
+
 def test_p37_a_delete_survives_a_crash_at_every_point(
     matrix: Matrix, record_property: Callable[[str, object], None]
 ) -> None:

@@ -57,13 +57,13 @@ async def test_an_answer_that_comes_while_the_loop_decides_to_suspend_is_not_los
     suspend = saves.suspend
     answered: list[int] = []
 
-    def answered_just_before(lease: Any, checkpoint_id: UUID) -> Any:
+    def answered_just_before(lease: Any, checkpoint_id: UUID, *behind: Any) -> Any:
         """Between the decision to suspend and its save, a person answers."""
         if not answered:
             answered.append(1)
             waiting = ToolCall.objects.awaiting_approval().order_by("index")
             payments.chat.record({waiting[0].pk: Decision(approve=True)})
-        return suspend(lease, checkpoint_id)
+        return suspend(lease, checkpoint_id, *behind)
 
     monkeypatch.setattr(saves, "suspend", answered_just_before)
     reply = await payments.chat.send("pay")
@@ -80,9 +80,9 @@ async def test_the_last_answer_while_the_loop_decides_to_suspend_completes_the_r
     payments = Payments()
     suspend = saves.suspend
 
-    def answered_just_before(lease: Any, checkpoint_id: UUID) -> Any:
+    def answered_just_before(lease: Any, checkpoint_id: UUID, *behind: Any) -> Any:
         payments.chat.record(None, Decision(approve=False, reason="no"))
-        return suspend(lease, checkpoint_id)
+        return suspend(lease, checkpoint_id, *behind)
 
     monkeypatch.setattr(saves, "suspend", answered_just_before)
     assert (await payments.chat.send("pay")).status == "completed"

@@ -134,6 +134,6 @@ async def test_a_waiting_turn_brings_its_state_when_it_starts() -> None:
 async def test_a_name_that_is_also_an_argument_of_the_engine_may_be_state() -> None:
     model = Heard("x")
     chat = an_agent(model=model).thread("one")
-    await chat.send("a", content="c", agent="x", key="k", run_id=1, thread="t")
+    await chat.send("a", content="c", chosen="x", key="k", run_id=1, thread="t")
     stored = (await in_db(Thread.objects.get)).state
-    assert stored == {"content": "c", "agent": "x", "key": "k", "run_id": 1, "thread": "t"}
+    assert stored == {"content": "c", "chosen": "x", "key": "k", "run_id": 1, "thread": "t"}

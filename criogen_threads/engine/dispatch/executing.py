@@ -10,7 +10,7 @@ from criogen_threads import errors
 from criogen_threads.engine import admission, dispatch, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import leftovers, posts, reopening
+from criogen_threads.engine.journal import families, leftovers, posts, reopening
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
@@ -52,9 +52,10 @@ async def execute(run_id: UUID, stays: float = float("inf")) -> bool:
 
 
 async def execute_due(key: str) -> None:
-    """Continue a run whose approvals are all answered."""
+    """Continue a run whose approvals are all answered, and those of the runs that it asked for."""
     conduct = Conduct()
     try:
+        key = await in_database(families.awake, key)
         lease = await in_database(admission.resume, key)
         if lease is not None:
             await _run(conduct, lease)

@@ -9,6 +9,7 @@ from criogen_threads.visitors import AnonymousVisitor
 
 if TYPE_CHECKING:
     from criogen_threads.engine.journal.pen import Locked
+    from criogen_threads.models import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Asker:
         if isinstance(actor, AnonymousVisitor):
             return cls(None, actor.visitor, actor.address)
         return cls(None if actor is None else actor.pk)
+
+    @classmethod
+    def of_run(cls, run: Run) -> Asker:
+        """Who asked for a run."""
+        return cls(run.actor_id, run.visitor, run.address)
 
     @property
     def is_site(self) -> bool:

@@ -33,7 +33,11 @@ def add_calls(pen: Pen, run: Run, planned: Sequence[Planned]) -> None:
         call = pen.call(plan.call)
         if call.status == ToolCall.Status.RUNNING:
             call.started_at = now
-            note_call(pen, "tool_start", call, run)
+            note_start(pen, call, run)
+        elif call.status == ToolCall.Status.WAITING:
+            waiting += 1
+            call.started_at = now
+            note_start(pen, call, run)
         elif call.status == ToolCall.Status.AWAITING_APPROVAL:
             waiting += 1
             call.expires_at = None if plan.expires_in is None else now + plan.expires_in
@@ -46,6 +50,11 @@ def request_approval(pen: Pen, call: ToolCall, run: Run) -> None:
     """Say that a call waits for a person."""
     note_call(pen, "approval_requested", call, run)
     pen.tell(approval_requested, run_id=run.id, call_id=call.id, tool=call.name, approver=call.approver)
+
+
+def note_start(pen: Pen, call: ToolCall, run: Run) -> Event:
+    """A call begins. The event of asking another agent has the call's id: that agent's events hang below it."""
+    return note_call(pen, "tool_start", call, run, **({"id": call.id} if call.child_run_id else {}))
 
 
 def note_call(pen: Pen, type: str, call: ToolCall, run: Run, *, parent: UUID | None = None, **values: Any) -> Event:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine import transcript
 from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal import memories
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.pen import Pen
 from criogen_threads.models import Run, ToolCall
@@ -27,8 +28,15 @@ def awaiting(session: Session, locked: Locked) -> ToolCallQuerySet:
 
 
 def has_expired(session: Session, locked: Locked) -> bool:
-    """Whether nobody answered one of the open approvals in time."""
-    return awaiting(session, locked).filter(expires_at__lte=locked.now).exists()
+    """Whether nobody answered one of the open approvals in time, or one of those of the agents that were asked."""
+    runs = [(locked.id, locked.current_run_id)]
+    while runs:
+        thread_id, run_id = runs.pop()
+        calls = ToolCall.objects.using(session.alias).filter(thread=thread_id, run=run_id)
+        if calls.awaiting_approval().filter(expires_at__lte=locked.now).exists():
+            return True
+        runs += calls.waiting().values_list("child_run__thread", "child_run")
+    return False
 
 
 def expire_approvals(session: Session, locked: Locked) -> None:
@@ -80,10 +88,23 @@ def fail_run(
 def leave_calls(pen: Pen, run: Run) -> None:
     """A run ends: what had started is unknown, and nobody can answer what waited; a retry asks again."""
     calls = ToolCall.objects.using(pen.session.alias).filter(thread=pen.locked.id, run=run.id)
-    calls.filter(status=ToolCall.Status.RUNNING).update(status=ToolCall.Status.UNKNOWN)
+    calls.filter(status__in=("running", "waiting")).update(status=ToolCall.Status.UNKNOWN)
     if pen.locked.pending:
         awaiting(pen.session, pen.locked).update(status=ToolCall.Status.VOID)
         pen.thread(pending=0)
+
+
+def wake(pen: Pen) -> int:
+    """Calls that wait for a run which waits no more are ready to go on with it; returns how many they are."""
+    locked = pen.locked
+    rested = ToolCall.objects.using(pen.session.alias).rested().filter(thread=locked.id, run=locked.current_run_id)
+    calls = list(rested.values_list("pk", flat=True))
+    for pk in calls:
+        pen.update(ToolCall, pk, status=ToolCall.Status.READY)
+    if calls:
+        locked.pending = max(0, locked.pending - len(calls))
+        pen.thread(pending=locked.pending)
+    return len(calls)
 
 
 def leave_open_calls(pen: Pen) -> None:
@@ -93,6 +114,8 @@ def leave_open_calls(pen: Pen) -> None:
     run = pen.session.find(Run, answer.run_id) if answer else None
     for call, row, text in conversation.closings():
         block = transcript.result_block(call["id"], call["name"], text, is_error=True)
-        message = pen.message("tool", [block], run_id=run.id if run else None)
+        metadata = memories.of_run(pen.session.alias, row.child_run_id) if row else None
+        agent = run.agent if run else ""
+        message = pen.message("tool", [block], run_id=run.id if run else None, agent=agent, metadata=metadata)
         values = {"message_id": message.id, "tool_call_id": row.id if row else None}
         pen.event("tool_error", run, parent=run.id if run else None, **values)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal import families, lines
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.models import Run, Thread, ToolCall
@@ -40,19 +40,23 @@ def left_in_line(thread_id: UUID) -> UUID | None:
 
 
 def due() -> list[str]:
-    """Threads whose approvals are all answered and whose run nobody has taken up."""
-    return list(Thread.objects.using(database()).due().values_list("key", flat=True))
+    """Threads whose approvals are all answered and whose run nobody has taken up. A run that another one asked for
+    is taken up by that."""
+    for thread_id in families.unsettled():
+        if first := families.top(thread_id):
+            families.settle(first.pk)
+    return list(Thread.objects.using(database()).due().filter(parent=None).values_list("key", flat=True))
 
 
 def interrupted() -> list[str]:
     """Threads whose run is unfinished and whose process is dead."""
-    threads = Thread.objects.using(database()).interrupted().filter(ephemeral=False)
+    threads = Thread.objects.using(database()).interrupted().filter(ephemeral=False, parent=None)
     return list(threads.values_list("key", flat=True))
 
 
 def left_behind() -> list[str]:
     """Ephemeral threads whose process is dead."""
-    threads = Thread.objects.using(database()).filter(ephemeral=True)
+    threads = Thread.objects.using(database()).filter(ephemeral=True, parent=None)
     return list(threads.exclude(pk__in=threads.held()).values_list("key", flat=True))
 
 

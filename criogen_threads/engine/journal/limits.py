@@ -24,7 +24,7 @@ def refuse_too_many(session: Session, asker: Asker) -> None:
 
     The row of the user or the address is locked until the commit, so that two threads cannot both take the last
     place. The order is always thread, then that row; on SQLite the transaction itself is the lock. A run whose
-    process died does not count.
+    process died does not count, nor does one that another run asked for.
 
     Raises:
         TooManyRunsError: ``too_many_runs``, with ``limit``.
@@ -50,6 +50,7 @@ def _lock_user(session: Session, user_id: Any) -> None:
 
 def _live_and_queued(session: Session, own: QuerySet[Run]) -> int:
     """Two counts, because each has a partial index of its own."""
+    own = own.filter(parent_run=None)
     held = Thread.objects.using(session.alias).held()
     queued = own.filter(status=Run.Status.QUEUED).exclude(lines.gone()).count()
     return queued + own.filter(status=Run.Status.IN_PROGRESS, thread__in=held).count()

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 LOCKED_FOR = "15s"
 
 OWN = (
-    "id", "key", "agent", "owner_id", "visitor", "status", "state", "ephemeral", "pending", "tokens", "current_run_id",
-    "head_id", "version", "event_seq", "holder", "fence", "cancel_mark",
+    "id", "key", "agent", "parent_id", "owner_id", "visitor", "status", "state", "ephemeral", "pending", "tokens",
+    "current_run_id", "head_id", "version", "event_seq", "holder", "fence", "cancel_mark",
 )  # fmt: skip
 OF_THE_HEAD = (
     "head__message_id", "head__step", "head__status", "head__state_at_id", "head__run_id", "head__message__position",
@@ -86,6 +86,7 @@ class Locked:
     id: UUID
     key: str
     agent: str
+    parent_id: UUID | None  # the thread whose agent asked this one's
     owner_id: Any
     visitor: str
     status: str
@@ -201,8 +202,9 @@ class Pen:
         return message
 
     def checkpoint(
-        self, source: str, status: str, *, id: UUID, run_id: UUID | None, step: int, state: Any = None
-    ) -> Checkpoint:
+        self, source: str, status: str, *, id: UUID, run_id: UUID | None, step: int, state: Any = None,
+        delegated: dict[str, Any] | None = None,
+    ) -> Checkpoint:  # fmt: skip
         """Move the head: the one checkpoint of a save. ``state`` only where it changed."""
         locked = self.locked
         self.saved.version = locked.version + 1
@@ -219,6 +221,8 @@ class Pen:
             message_id=self.tail,
             state=state,
             state_at_id=id if state is not None else locked.state_at_id,
+            agent=self.columns.get("agent", locked.agent),
+            delegated=delegated,
             created_at=locked.now,
         )
         self.checkpoints.append(checkpoint)

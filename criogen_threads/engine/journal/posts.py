@@ -11,8 +11,10 @@ from criogen_threads import errors, payload
 from criogen_threads.engine.journal import visiting
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.leaving import expire_approvals, fail_run
+from criogen_threads.engine.journal.locks import family, lock_all
 from criogen_threads.engine.journal.pen import Pen, lock, lock_key
 from criogen_threads.engine.journal.saves import append_failure
+from criogen_threads.engine.journal.takes import refuse_delegated
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
 from criogen_threads.models import Event, Run, Thread, ToolCall
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.journal.askers import Asker
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
+    from criogen_threads.models.tool_call import ToolCallQuerySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +54,47 @@ def expire(session: Session, key: str) -> None:
 @write
 def decide(
     session: Session, key: str, decisions: Mapping[UUID, Decision], actor_id: Any, version: int | None = None
-) -> Locked:
-    """Put answers on record, all of them or none. The run goes on when the last approval is answered.
+) -> None:
+    """Put answers on record, all of them or none, in a thread and in those of the agents that were asked below it.
+    The run goes on when the last approval is answered.
 
     Args:
         version: That of the thread which the person was shown; None when the caller did not say.
 
-    Returns:
-        The thread as it stands now; ``due`` when somebody may take its run up again.
-
     Raises:
         ResumeInvalidError: ``resume_invalid``, with ``decided_by`` and ``decided_at`` of an earlier answer.
     """
-    locked = lock_key(session, key)
-    if locked is None or not decisions:
+    calls = ToolCall.objects.using(session.alias).filter(pk__in=decisions)
+    home, locks = _lock_threads_of(session, key, calls)
+    if home is None or not decisions:
         raise errors.ResumeInvalidError(_("no approval waits here"))
-    run = session.find(Run, locked.current_run_id)
-    calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, pk__in=decisions)
-    found = {call.pk: call for call in calls.select_related("decided_by")}
-    pen = Pen(session, locked)
+    found = {call.pk: call for call in calls.filter(thread__in=locks).select_related("decided_by", "run")}
+    pens = {thread_id: Pen(session, locked) for thread_id, locked in locks.items()}
     for call_id, decision in decisions.items():
         call = found.get(call_id)
         if call is None:
             raise errors.ResumeInvalidError(_("no such approval waits here"), call=str(call_id))
-        if run is None or call.run_id != run.pk:
+        pen = pens[call.thread_id]
+        if call.run_id != pen.locked.current_run_id:
             raise _closed(call)
         if _accept(call, decision, actor_id):
-            if version not in (None, locked.version):
-                raise errors.ResumeInvalidError(_("the thread has moved on since it was shown"), version=locked.version)
-            _record(pen, run, call, decision, actor_id)
-    pen.write()
-    return locked
+            if version not in (None, home.version):
+                raise errors.ResumeInvalidError(_("the thread has moved on since it was shown"), version=home.version)
+            _record(pen, call.run, call, decision, actor_id)
+    for pen in pens.values():
+        if pen.updates:
+            pen.write()
+
+
+def _lock_threads_of(session: Session, key: str, calls: ToolCallQuerySet) -> tuple[Locked | None, dict[UUID, Locked]]:
+    """The thread, and those of its family that these calls belong to, locked."""
+    first = Thread.objects.using(session.alias).filter(key=key).values_list("pk", flat=True).first()
+    if first is None:
+        return None, {}
+    others = set(calls.exclude(thread=first).values_list("thread", flat=True))
+    related = others & set(family(session.alias, first)) if others else set()
+    locks = lock_all(session, {first, *related})
+    return locks.get(first), locks
 
 
 def _accept(call: ToolCall, decision: Decision, actor_id: Any) -> bool:
@@ -158,6 +171,26 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
         append_failure(pen, run, errors.RunCancelledError(), checkpoint_id)
     pen.write()
     return Cancelled(run.id, live, locked.holder)
+
+
+@write
+def switch(session: Session, key: str, agent: str) -> None:
+    """The thread goes on with another agent from the next turn on.
+
+    Raises:
+        ThreadNotFoundError: ``thread_not_found``.
+        ThreadDelegatedError: ``thread_delegated``.
+    """
+    locked = lock_key(session, key)
+    if locked is None:
+        raise errors.ThreadNotFoundError
+    refuse_delegated(locked)
+    if locked.agent == agent:
+        return
+    pen = Pen(session, locked)
+    pen.event("agent_switch", None, agent=agent, details={"from": locked.agent, "to": agent})
+    pen.thread(agent=agent)
+    pen.write()
 
 
 @write

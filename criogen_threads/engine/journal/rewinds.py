@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from criogen_threads import errors
 from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.journal import takes
 from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.calls import Planned, add_calls
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.leaving import leave_run
+from criogen_threads.engine.journal.locks import lock_family
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key, reread
 from criogen_threads.engine.journal.turns import put_in_line, sent_before
 from criogen_threads.engine.journal.writing import write
@@ -20,7 +23,6 @@ from criogen_threads.signals import thread_deleted, thread_rewound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from uuid import UUID
 
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.engine.journal.turns import SentBefore, Turn, Waiting
@@ -32,7 +34,8 @@ class Rewind:
 
     A ``target_id`` of None is the beginning, where nothing was said. ``allowed`` is asked below the lock, with the
     thread and the last message of the target, and raises where it refuses; ``run_id`` is the id of the run that is
-    born where the target waited for approvals.
+    born where the target waited for approvals; without ``waits_again`` none is. ``parent_run_id`` and ``below`` are
+    the run that asks for it, and the event that it hangs below.
     """
 
     target_id: UUID | None
@@ -40,6 +43,9 @@ class Rewind:
     allowed: Callable[[Locked, UUID | None], None] | None = None
     checkpoint_id: UUID = field(default_factory=new_id)
     run_id: UUID = field(default_factory=new_id)
+    parent_run_id: UUID | None = None
+    below: UUID | None = None
+    waits_again: bool = True
 
 
 @write
@@ -55,6 +61,7 @@ def rewind(session: Session, key: str, wish: Rewind) -> Checkpoint | None:
     locked = lock_key(session, key)
     if locked is None:
         raise errors.CheckpointNotFoundError
+    takes.refuse_delegated(locked)
     return go_back(session, locked, wish)
 
 
@@ -73,6 +80,7 @@ def resend(session: Session, turn: Turn, wish: Rewind, worker: UUID) -> Waiting 
     locked = lock_key(session, turn.key)
     if locked is None:
         raise errors.CheckpointNotFoundError
+    takes.refuse_delegated(locked)
     if before := sent_before(session, turn, locked):
         return before
     if go_back(session, locked, wish) is None:
@@ -94,8 +102,8 @@ def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None
     head = _fork(pen, target, wish.checkpoint_id)
     origin = str(wish.target_id) if target else None
     pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": origin, "to": str(head.pk)})
-    if target is not None and target.status == Checkpoint.Status.SUSPENDED:
-        _wait_again(pen, target, wish.run_id, wish.asker)
+    if target is not None and target.status == Checkpoint.Status.SUSPENDED and wish.waits_again:
+        _wait_again(pen, target, wish)
     pen.tell(thread_rewound, checkpoint_id=wish.target_id, head=head.pk)
     pen.write()
     return head
@@ -124,38 +132,43 @@ def _fork(pen: Pen, target: Checkpoint | None, checkpoint_id: UUID) -> Checkpoin
         parent_id=target.pk,
         message_id=target.message_id,
         state_at_id=target.state_at_id,
+        agent=target.agent,
+        delegated=target.delegated,
         created_at=locked.now,
     )
     pen.checkpoints.append(head)
     pen.thread(
         head=head.pk, version=version, state=state, status=Thread.Status.IDLE, current_run=None, holder=None,
-        cancel_mark=None, pending=0,
+        cancel_mark=None, pending=0, agent=target.agent or locked.agent,
     )  # fmt: skip
     return head
 
 
-def _wait_again(pen: Pen, target: Checkpoint, run_id: UUID, asker: Asker) -> None:
+def _wait_again(pen: Pen, target: Checkpoint, wish: Rewind) -> None:
     """The target waited for people: a new run waits for them again, and older answers do not count."""
     origin = pen.session.find(Run, target.run_id)
     if origin is None:
         return
     run = fork_run(
-        pen, origin, run_id, status=Run.Status.REQUIRES_ACTION, step=target.step, message_id=target.message_id,
-        asker=asker,
+        pen, origin, wish.run_id, status=Run.Status.REQUIRES_ACTION, step=target.step, message_id=target.message_id,
+        asker=wish.asker, parent_run_id=wish.parent_run_id, below=wish.below,
     )  # fmt: skip
     pen.thread(status=Thread.Status.SUSPENDED, current_run=run.id)
     pen.locked.pending = 0
-    add_calls(pen, run, [_asked_again(call, run) for call in _approvals_at(target, origin.pk)])
+    add_calls(pen, run, [_asked_again(call, run, target) for call in _open_at(target, origin.pk)])
 
 
-def _approvals_at(target: Checkpoint, run_id: UUID) -> list[ToolCall]:
-    """The approvals that were open at a suspended checkpoint."""
+def _open_at(target: Checkpoint, run_id: UUID) -> list[ToolCall]:
+    """The calls that were open at a suspended checkpoint."""
     conversation = Conversation.read(target.message_id)
     newest = conversation.newest(run_id)
     return [newest[index] for index in conversation.open_indexes() if index in newest]
 
 
-def _asked_again(call: ToolCall, run: Run) -> Planned:
+def _asked_again(call: ToolCall, run: Run, target: Checkpoint) -> Planned:
+    """A call as it was then: it waits for a person, for another agent, or for those that do."""
+    stood = (target.delegated or {}).get(str(call.index))
+    status = ToolCall.Status.AWAITING_APPROVAL if call.approver else ToolCall.Status.READY
     again = ToolCall(
         id=new_id(),
         thread_id=call.thread_id,
@@ -168,28 +181,37 @@ def _asked_again(call: ToolCall, run: Run) -> Planned:
         arguments=call.arguments,
         approver=call.approver,
         arguments_digest=call.arguments_digest,
-        status=ToolCall.Status.AWAITING_APPROVAL,
+        status=ToolCall.Status.WAITING if stood else status,
+        child_run_id=new_id() if call.child_run_id else None,
+        child_checkpoint_id=UUID(stood) if stood else None,
     )
     return Planned(again, call.expires_at - call.created_at if call.expires_at else None)
 
 
 @write
 def delete(session: Session, key: str) -> bool | None:
-    """Delete a thread with everything of it: zero rows are left.
+    """Delete a thread with everything of it, and with the threads of the agents that were asked in it: zero rows
+    are left.
 
     Returns:
         True if it existed, False if not, None while a process holds it.
+
+    Raises:
+        ThreadDelegatedError: ``thread_delegated``.
     """
     before = session.outbox  # of an attempt whose COMMIT got no answer
-    locked = lock_key(session, key)
-    if before and (locked is None or locked.id != before[0][1]["thread_id"]):
+    family = lock_family(session, key)
+    first = family[0] if family else None
+    if before and (first is None or first.id != before[0][1]["thread_id"]):
         session.outbox = before
         return True  # it had succeeded: what stands there now is another conversation
-    if locked is None:
+    if first is None:
         return False
-    if locked.held:
+    takes.refuse_delegated(first)
+    if any(locked.held for locked in family):
         return None
-    _delete_rows(session, locked)
+    for locked in family:
+        _delete_rows(session, locked)
     return True
 
 

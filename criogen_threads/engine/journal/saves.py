@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.engine.journal.calls import add_calls, note_call
+from criogen_threads.engine.journal.calls import add_calls, note_call, note_start
 from criogen_threads.engine.journal.holding import hold, save
-from criogen_threads.engine.journal.leaving import awaiting, fail_run, leave_calls
+from criogen_threads.engine.journal.leaving import awaiting, fail_run, leave_calls, wake
 from criogen_threads.engine.journal.pen import Pen, lock
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
@@ -18,7 +18,7 @@ from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.signals import run_finished, run_suspended
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from uuid import UUID
 
     from criogen_threads import errors
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from criogen_threads.engine.journal.pen import Locked, Saved
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.engine.journal.takes import Lease
+    from criogen_threads.models.tool_call import ToolCallQuerySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Result:
     status: str
     start: UUID | None = None  # the event of its start, where that was saved before
     ran: bool = True  # False: settled without running
+    metadata: dict[str, Any] | None = None  # of the result's message
     message_id: UUID = field(default_factory=new_id)
 
 
@@ -103,9 +105,22 @@ def begin_calls(session: Session, lease: Lease, calls: Sequence[ToolCall]) -> Sa
     locked = hold(session, lease)
     pen = Pen(session, locked)
     for call in calls:
-        call.status, call.started_at = ToolCall.Status.RUNNING, locked.now
+        goes_on = call.child_run_id is not None and call.started_at is not None  # the agent was asked already
+        call.status = ToolCall.Status.RUNNING
+        call.started_at = call.started_at if goes_on else locked.now
         pen.update(ToolCall, call.id, status=call.status, started_at=call.started_at)
-        note_call(pen, "tool_start", call, lease.run)
+        if not goes_on:
+            note_start(pen, call, lease.run)
+    return save(pen, lease)
+
+
+@write
+def wait(session: Session, lease: Lease, call: ToolCall) -> Saved:
+    """Note that an asked agent's run waits for people. No checkpoint: nothing was said."""
+    locked = hold(session, lease)
+    pen = Pen(session, locked)
+    pen.update(ToolCall, call.id, status=ToolCall.Status.WAITING)
+    pen.thread(pending=locked.pending + 1)
     return save(pen, lease)
 
 
@@ -123,42 +138,85 @@ def append_results(
     session: Session, locked: Locked, lease: Lease, results: Sequence[Result], checkpoint_id: UUID
 ) -> Saved:
     """Below the lock: the messages, the calls' ends, the events and the checkpoint."""
-    run, pen = lease.run, Pen(session, locked)
+    pen = Pen(session, locked)
+    _put_results(pen, lease.run, results)
+    pen.checkpoint("step", "in_progress", id=checkpoint_id, run_id=lease.run.id, step=locked.step or 0)
+    return pen.write()
+
+
+def _put_results(pen: Pen, run: Run, results: Sequence[Result]) -> None:
+    now = pen.locked.now
     for result in results:
         call = result.call
         start = result.start
         if result.ran and start is None:
-            start = note_call(pen, "tool_start", call, run).id
-        pen.message("tool", [result.block], id=result.message_id, run_id=run.id, agent=run.agent)
+            start = note_start(pen, call, run).id
+        pen.message(
+            "tool", [result.block], id=result.message_id, run_id=run.id, agent=run.agent, metadata=result.metadata
+        )
         pen.update(
-            ToolCall, call.id, status=result.status, result=result.message_id, finished_at=locked.now,
-            started_at=call.started_at or (locked.now if result.ran else None),
+            ToolCall, call.id, status=result.status, result=result.message_id, finished_at=now,
+            started_at=call.started_at or (now if result.ran else None),
         )  # fmt: skip
         end = "tool_complete" if result.status == ToolCall.Status.DONE else "tool_error"
         note_call(pen, end, call, run, parent=start, message_id=result.message_id)
+
+
+@write
+def hand_over(
+    session: Session, lease: Lease, results: Sequence[Result], agent: str, usage: dict[str, Any], checkpoint_id: UUID
+) -> Saved:
+    """Save that the run, and the thread from now on, go on with another agent.
+
+    Args:
+        results: Of the calls that asked for it.
+        usage: The run's usage, told apart by agent from here on.
+    """
+    locked = hold(session, lease)
+    run, pen = lease.run, Pen(session, locked)
+    _put_results(pen, run, results)
+    pen.thread(agent=agent)
+    pen.update(Run, run.id, agent=agent, usage=usage)
+    pen.event("hand_over", run, parent=run.id, details={"from": run.agent, "to": agent})
     pen.checkpoint("step", "in_progress", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
     return save(pen, lease)
 
 
 @write
-def suspend(session: Session, lease: Lease, checkpoint_id: UUID) -> Saved | None:
+def suspend(session: Session, lease: Lease, checkpoint_id: UUID, behind: Collection[UUID] = ()) -> Saved | None:
     """Save that only people are waited for, and free the thread.
 
-    Looks at the open approvals once more below the lock: None, and nothing is written, when one was answered
-    meanwhile.
+    Looks at what is waited for once more below the lock: None, and the thread stays held, when an approval was
+    answered meanwhile, or an asked agent's run waits no more.
+
+    Args:
+        behind: Calls that are ready, and go on only after those that wait.
     """
     locked = hold(session, lease)
     run, pen = lease.run, Pen(session, locked)
-    open_calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, result=None)
-    if open_calls.filter(status__in=("ready", "rejected", "expired")).exists():
+    if wake(pen):
+        pen.write()
         return None
-    pen.checkpoint("suspend", "suspended", id=checkpoint_id, run_id=run.id, step=locked.step or 0)
+    open_calls = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, result=None)
+    answered = open_calls.filter(status__in=("ready", "rejected", "expired"))
+    if answered.exclude(pk__in=behind).exists():
+        return None
+    delegated = _where_they_stand(open_calls.waiting())
+    pen.checkpoint(
+        "suspend", "suspended", id=checkpoint_id, run_id=run.id, step=locked.step or 0, delegated=delegated or None
+    )
     pen.update(Run, run.id, status=Run.Status.REQUIRES_ACTION)
-    pending = awaiting(session, locked).count()
+    pending = awaiting(session, locked).count() + len(delegated)
     pen.thread(pending=pending)
     free(pen, Thread.Status.SUSPENDED)
     pen.tell(run_suspended, run_id=run.id, agent=run.agent, pending=pending)
     return save(pen, lease)
+
+
+def _where_they_stand(waiting: ToolCallQuerySet) -> dict[str, str]:
+    """By the index of the call, the checkpoint at which an asked agent waits: a rewind goes back there."""
+    heads = waiting.values_list("index", "child_run__thread__head")
+    return {str(index): str(head) for index, head in heads}
 
 
 @write

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors
-from criogen_threads.engine.journal import limits, lines
+from criogen_threads.engine.journal import limits, lines, usages
 from criogen_threads.engine.journal.askers import SITE, Asker
 from criogen_threads.engine.journal.forks import fork_run
 from criogen_threads.engine.journal.holding import head_of
@@ -49,6 +49,16 @@ class Lease:
     conversation: Conversation | None = None  # up to the tail, where it was read in the same visit
 
 
+def refuse_delegated(locked: Locked) -> None:
+    """Refuse what only the thread that people speak in can be told.
+
+    Raises:
+        ThreadDelegatedError: ``thread_delegated``: an agent was asked in this one by another agent.
+    """
+    if locked.parent_id is not None:
+        raise errors.ThreadDelegatedError
+
+
 def refuse_unfinished(session: Session, locked: Locked) -> None:
     """Refuse a new turn on a thread whose last one waits for a person or never finished.
 
@@ -62,19 +72,26 @@ def refuse_unfinished(session: Session, locked: Locked) -> None:
         raise errors.ThreadSuspendedError
 
 
-def start(pen: Pen, run: Run, checkpoint_id: UUID, worker: UUID) -> Lease:
-    """Begin a turn on a free thread: its message, its input checkpoint and the lease, in one commit."""
+def start(
+    pen: Pen, run: Run, checkpoint_id: UUID, worker: UUID, *, below: UUID | None = None, metadata: Any = None
+) -> Lease:
+    """Begin a turn on a free thread: its message, its input checkpoint and the lease, in one commit.
+
+    Args:
+        below: The event that the run hangs below: of the call that asked for it.
+        metadata: Of its message.
+    """
     locked = pen.locked
     if locked.status == Thread.Status.SUSPENDED:
         leave_run(pen, errors.ApprovalExpiredError)
     if locked.head_status not in (None, Checkpoint.Status.COMPLETED):
         leave_open_calls(pen)
     state = {**locked.state, **run.state} if run.state else None
-    message = pen.message("user", run.input, run_id=run.id, agent=run.agent)
+    message = pen.message("user", run.input, run_id=run.id, agent=run.agent, metadata=metadata)
     pen.checkpoint("input", "in_progress", id=checkpoint_id, run_id=run.id, step=0, state=state)
-    pen.event("run_start", run)
+    pen.event("run_start", run, parent=below)
     pen.event("message", run, parent=run.id, message_id=message.id)
-    pen.event("agent_start", run, id=run.id, message_id=message.id)  # the run's other events hang below it
+    pen.event("agent_start", run, id=run.id, parent=below, message_id=message.id)  # the others hang below it
     if state is not None:
         pen.thread(state=state)
     return take(pen, run, worker, locked.state if state is None else state, step=0)
@@ -173,6 +190,7 @@ def answerable(session: Session, key: str) -> Locked:
     locked = lock_key(session, key)
     if locked is None or locked.head_id is None:
         raise errors.ResumeInvalidError(_("this thread has no run yet"))
+    refuse_delegated(locked)
     if not locked.held:
         expire_approvals(session, locked)
     return locked
@@ -200,7 +218,8 @@ def continued(session: Session, locked: Locked, run: Run) -> Pen:
     accepted = run.status == Run.Status.IN_PROGRESS and run.waiter is not None  # its attempt is counted already
     if not (locked.due or accepted):
         run.attempt += 1
-        run.first_step, run.first_tokens = locked.step or 0, run.tokens
+        run.first_step = locked.step or 0
+        run.first_tokens = run.tokens + usages.tokens_below(session.alias, run.id)
     pen = _opened(session, locked, run)
     running = ToolCall.objects.using(session.alias).filter(thread=locked.id, run=run.id, status="running")
     running.update(status=ToolCall.Status.UNKNOWN)

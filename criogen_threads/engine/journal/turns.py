@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors
+from criogen_threads.agents import is_registered
 from criogen_threads.engine.journal import limits, lines, takes, visiting
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.pen import Locked, Pen, lock_key
@@ -33,6 +34,8 @@ class Turn:
     locale: str = ""
     on_busy: str = "wait"
     ephemeral: bool = False
+    begins_with: str = ""  # the agent of a thread that this turn makes, where it is not that of the turn
+    chosen: bool = False  # the caller named the agent of this one turn; else the thread's own answers
     creates: bool = False  # the actor may create this thread, and has no say over one that is there already
     run_id: UUID = field(default_factory=new_id)
     checkpoint_id: UUID = field(default_factory=new_id)
@@ -110,8 +113,9 @@ def _open(session: Session, turn: Turn) -> Locked:
     """The thread, locked; made here if this is its first turn."""
     locked, asker = lock_key(session, turn.key), turn.asker
     while locked is None:
+        agent = turn.begins_with or turn.agent
         thread = Thread(
-            key=turn.key, agent=turn.agent, owner_id=asker.user_id, visitor=asker.visitor, ephemeral=turn.ephemeral
+            key=turn.key, agent=agent, owner_id=asker.user_id, visitor=asker.visitor, ephemeral=turn.ephemeral
         )
         session.insert([thread], ignore_conflicts=True)
         locked = lock_key(session, turn.key)
@@ -119,6 +123,7 @@ def _open(session: Session, turn: Turn) -> Locked:
             visiting.refuse_beginning(session, asker, locked.now)
     if turn.creates and not asker.has(locked):
         raise errors.ThreadNotFoundError  # another user was faster: to this one it does not exist
+    takes.refuse_delegated(locked)
     return locked
 
 
@@ -153,7 +158,7 @@ def _run(turn: Turn, locked: Locked, number: int, **values: Any) -> Run:
         id=turn.run_id,
         thread_id=locked.id,
         number=number,
-        agent=turn.agent,
+        agent=_answerer(turn, locked),
         **turn.asker.columns(),
         input=turn.content,
         state=turn.state or None,
@@ -162,6 +167,11 @@ def _run(turn: Turn, locked: Locked, number: int, **values: Any) -> Run:
         urgent=turn.on_busy == "interrupt",
         **values,
     )
+
+
+def _answerer(turn: Turn, locked: Locked) -> str:
+    """The agent of this turn: the one that was chosen, else the thread's; one that is gone is taken over from."""
+    return turn.agent if turn.chosen or not is_registered(locked.agent) else locked.agent
 
 
 def _queue(session: Session, locked: Locked, run: Run) -> None:
