@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +13,8 @@ from django.db import connection
 
 from criogen_threads.engine.pools import in_database
 from tests.streaming.puppet import wish
+from tests.streaming.test_agui import headers
+from tests.streaming.test_reconnects import new_room
 
 if TYPE_CHECKING:
     from tests.streaming.conftest import Room
@@ -47,6 +52,46 @@ async def test_f42_f43_connections_stay_bounded_and_none_waits_in_a_transaction(
     assert sum(states.get("idle in transaction", 0) > 0 for states in seen) <= 1  # one save may be caught in the act
     await asyncio.gather(*(client.until_run_ends(sent["run"]) for client in clients))
     assert len({str(client.transcript.said) for client in clients}) == 1
+
+
+async def test_f43_connections_stay_bounded_under_200_sockets_50_turns_in_line_and_50_waiting_requests(
+    site: list[Web], room: Room
+) -> None:
+    clients = [room.client() for _ in range(200)]
+    for start in range(0, 200, 50):
+        some = clients[start : start + 50]
+        await asyncio.gather(*(client.connect(site[number % 2]) for number, client in enumerate(some)))
+    rooms = await in_database(lambda: [new_room() for _ in range(50)])
+    own = connection.pool.get_stats()["pool_size"] + 2
+    loop, seen = asyncio.get_running_loop(), []
+    with ThreadPoolExecutor(100) as pool:
+        asked = [
+            loop.run_in_executor(pool, post_run, site[number % 2], each, wait)
+            for wait in ("", "?wait=2")  # each room has a turn under way, or one in line behind it
+            for number, each in enumerate(rooms)
+        ]
+        while not all(request.done() for request in asked):
+            seen.append(sum((await in_database(connections)).values()))
+            await asyncio.sleep(0.05)
+        statuses = [request.result() for request in asked]
+    assert set(statuses) <= {200, 202}
+    assert len(seen) >= 3
+    most = connection.settings_dict["OPTIONS"]["pool"]["max_size"]
+    assert max(seen) <= 2 * (most + 1) + own
+    assert (await clients[-1].ask("ping"))["type"] == "pong"
+    for each in rooms:
+        for run in reversed(await each.handle().runs()):
+            await each.handle().ask_to_stop(run["id"])
+
+
+def post_run(web: Web, room: Room, query: str) -> int:
+    """Say something slow over HTTP."""
+    asking = http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)
+    text = json.dumps({"text": wish("word " * 200, delay=0.05, chunk=5)})
+    asking.request("POST", f"/api/threads/{room.key}/runs/{query}", text, headers(room.session))
+    status = asking.getresponse().status
+    asking.close()
+    return status
 
 
 async def test_f48_one_slow_query_stops_no_other_socket(site: list[Web], room: Room) -> None:
