@@ -12,7 +12,7 @@ from criogen_threads.models import Checkpoint, Message, Thread, ToolCall
 from project.desk.demo import seed
 from project.desk.models import Order
 from tests.chat.support import answers, aside, conversation, eventually, person, questions, said, say
-from tests.streaming.puppet import wish
+from tests.streaming.puppet import puppet, wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,23 +266,24 @@ def test_f55_f56_what_anybody_wrote_does_nothing(visit: Callable[..., Visitor]) 
     asked: list[str] = []
     visitor.page.on("request", lambda request: asked.append(request.url))
     page = visitor.open(title=HOSTILE, welcome=HOSTILE, ask=[HOSTILE])
-    call = {"tool_call": {"name": "pay", "arguments": {"amount": 1, HOSTILE: HOSTILE, "note": "a\u202eb"}}}
     look = {"tool_call": {"name": "look", "arguments": {"n": HOSTILE}}}
-    unknown = {"tool_call": {"name": HOSTILE[:60], "arguments": HOSTILE}}
+    unknown = {"tool_call": {"name": HOSTILE[:60], "arguments": {HOSTILE: HOSTILE}}}
+    wipe = {"tool_call": {"name": "wipe", "arguments": {"name": HOSTILE}}}
     page.locator(".welcome button").click()
     answers(page).get_by_text("window.hacked").first.wait_for()
     rested(page)
-    say(page, wish([{"text": HOSTILE}, look, unknown], [{"text": "x"}, call], HOSTILE))
-    page.locator(".card").or_(page.get_by_role("button", name="Answer again")).first.wait_for()
+    say(page, wish([{"text": HOSTILE}, look, unknown], [{"text": HOSTILE}, wipe], HOSTILE))
+    page.locator(".card").get_by_text("<script>window.hacked=1</script>").wait_for()
     for summary in page.locator("summary").all():
         summary.click()
-    if page.get_by_role("button", name="Reject").count():
-        page.get_by_role("button", name="Reject").click()
-        page.get_by_label("Reason").fill(HOSTILE)
-        page.get_by_role("button", name="Reject").click()
-        rested(page)
-    visitor.open(title=HOSTILE, welcome=HOSTILE)
+    page.locator("pre").get_by_text("<script>window.hacked=1</script>").first.wait_for()
+    aside(puppet().thread(visitor.key).reject_sync, HOSTILE)
+    page.locator(".card").wait_for(state="detached")
     rested(page)
+    visitor.open(title=HOSTILE, welcome=HOSTILE)
+    answers(page).nth(3).wait_for()
+    for summary in page.locator("summary").all():
+        summary.click()
     assert page.evaluate("window.hacked") is None
     assert all(url.startswith((visitor.address, "ws://127.0.0.1")) for url in asked), asked
     inside = "document.querySelector('criogen-chat').shadowRoot"
@@ -291,17 +292,14 @@ def test_f55_f56_what_anybody_wrote_does_nothing(visit: Callable[..., Visitor]) 
     assert not [link for link in links if link.startswith("javascript")]
 
 
-def test_b26_nothing_is_unseen_in_what_is_to_be_approved(visit: Callable[..., Visitor]) -> None:
+def test_f30_nothing_is_unseen_in_what_is_to_be_approved(visit: Callable[..., Visitor]) -> None:
     visitor = visit()
     page = visitor.open()
-    say(page, pays(card="x"))
+    say(page, wish([{"tool_call": {"name": "wipe", "arguments": {"name": "pay \u202eann\u200b"}}}]))
     card = page.locator(".card")
-    card.get_by_text("[hidden]").wait_for()
-    page.evaluate("""async () => {
-        const { visibly } = await import("/static/criogen_threads/chat/dom.js");
-        document.body.append(...visibly("pay \\u202eann\\u200b"));
-    }""")
-    assert page.locator("body > .unseen").all_inner_texts() == ["U+202E", "U+200B"]
+    card.wait_for()
+    assert card.locator(".unseen").all_inner_texts() == ["U+202E", "U+200B"]
+    assert card.locator("dd").inner_text() == "pay U+202EannU+200B"
 
 
 def test_a_conversation_of_2000_messages_is_read_page_by_page(visit: Callable[..., Visitor]) -> None:
