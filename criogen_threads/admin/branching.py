@@ -10,7 +10,7 @@ from django.http import Http404
 from criogen_threads.admin.story import Entry, story_of
 from criogen_threads.admin.text import pretty, visible
 from criogen_threads.engine.journal import branches
-from criogen_threads.models import Checkpoint, Run
+from criogen_threads.models import Checkpoint, Message, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from django.utils.safestring import SafeString
 
-    from criogen_threads.models import Message, Thread
+    from criogen_threads.models import Thread
     from criogen_threads.redaction import Audience
 
 PAGE = 100
@@ -92,7 +92,7 @@ def _history(thread: Thread, lowest: int) -> set[UUID]:
     head = thread.head
     if head is None:
         return set()
-    return {c.pk for c in branches.ancestors(Checkpoint, head.pk, max(1, head.version - lowest + 1))}
+    return set(branches.ids(Checkpoint, head.pk, max(1, head.version - lowest + 1)))
 
 
 def _from_above(thread: Thread, shown: list[Checkpoint]) -> list[UUID]:
@@ -198,20 +198,23 @@ def checkpoint(thread: Thread, pk: UUID) -> Checkpoint:
 
 def differences(thread: Thread, old: Checkpoint, new: Checkpoint, to: Audience) -> Differences:
     """What was said on the one branch and not on the other, and both states."""
-    said = [branches.messages(each.message_id) for each in (old, new)]
-    ids = [{message.pk for message in messages} for messages in said]
-    common = ids[0] & ids[1]
+    tails = (old.message_id, new.message_id)
+    own = [beyond(Message, tails[0], tails[1]), beyond(Message, tails[1], tails[0])]
+    common = len(branches.ids(Message, tails[0])) - own[0]
     states = [state_at(each) for each in (old, new)]
-    sides = [
-        _side(thread, each, [m for m in messages if m.pk not in common], state, to)
-        for each, messages, state in zip((old, new), said, states, strict=True)
-    ]
-    return Differences(sides[0], sides[1], len(common), states[0] == states[1])
+    sides = [_side(thread, each, count, state, to) for each, count, state in zip((old, new), own, states, strict=True)]
+    return Differences(sides[0], sides[1], common, states[0] == states[1])
 
 
-def _side(thread: Thread, at: Checkpoint, own: list[Message], state: dict[str, Any], to: Audience) -> Side:
-    entries = story_of(thread, own[-MOST_COMPARED:], to)
-    return Side(at, entries, max(0, len(own) - MOST_COMPARED), visible(pretty(state)))
+def beyond(model: type[branches.M], tail: UUID | None, other: UUID | None) -> int:
+    """How many rows of a branch, its newest ones, are not on another one."""
+    shared = set(branches.ids(model, other))
+    return sum(pk not in shared for pk in branches.ids(model, tail))
+
+
+def _side(thread: Thread, at: Checkpoint, own: int, state: dict[str, Any], to: Audience) -> Side:
+    entries = story_of(thread, branches.messages(at.message_id, min(own, MOST_COMPARED)), to)
+    return Side(at, entries, max(0, own - MOST_COMPARED), visible(pretty(state)))
 
 
 def state_at(at: Checkpoint) -> dict[str, Any]:

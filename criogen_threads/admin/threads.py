@@ -39,7 +39,7 @@ class ThreadAdmin(ReadingPages, Acting):
     """``admin/criogen_threads/thread/``"""
 
     entry = ("view_thread", "view_transcript")
-    list_display = ["link", "stands", "agent", "owner", "last_activity", "tokens"]
+    list_display = ["link", "stands", "agent", "whose", "last_activity", "tokens"]
     list_display_links = None
     list_filter = [StateFilter, WaitingFilter, AgentFilter]
     list_select_related = ["owner"]
@@ -116,6 +116,12 @@ class ThreadAdmin(ReadingPages, Acting):
         return render_to_string(
             "criogen_threads/admin/parts/state.html", {"state": state_of(thread), "pending": thread.pending}
         )
+
+    @admin.display(description=gettext_lazy("owner"))
+    def whose(self, thread: Thread) -> SafeString:
+        if thread.owner is None:
+            return visible(_("a visitor") if thread.visitor else "")
+        return visible(thread.owner.get_username())
 
     @admin.display(description=gettext_lazy("last activity"))
     def last_activity(self, thread: Thread) -> str:

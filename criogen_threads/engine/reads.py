@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef
 
 from criogen_threads.engine import transcript
 from criogen_threads.engine.journal import branches, families, locks, usages
@@ -92,14 +92,13 @@ def calls_left_behind(thread_id: UUID, head: UUID | None, target: UUID | None) -
 
     One that has no result anywhere is left behind too: it may have taken effect.
     """
-    branch = {message.pk for message in branches.messages(head)}
-    left = branch - {message.pk for message in branches.messages(target)}
-    started = ToolCall.objects.using(database()).filter(thread=thread_id, started_at__isnull=False)
-    found = list(
-        started.filter(Q(message__in=left) | Q(result__in=left) | Q(message__in=branch, result=None)).select_related(
-            "run", "message"
-        )
-    )
+    branch = set(branches.ids(Message, head))
+    left = branch - set(branches.ids(Message, target))
+    calls = ToolCall.objects.using(database())
+    started = calls.filter(thread=thread_id, started_at__isnull=False)
+    links: Iterable[tuple[UUID, UUID, UUID | None]] = started.values_list("pk", "message_id", "result_id")
+    behind = [pk for pk, asking, result in links if {asking, result} & left or (result is None and asking in branch)]
+    found = list(calls.filter(pk__in=behind).select_related("run", "message").order_by("pk"))
     return [*found, *_calls_of_asked(found)]
 
 

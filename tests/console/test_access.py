@@ -46,6 +46,7 @@ PAGES = {
     "thread/{thread}/delete/": OPERATORS,
     "approval/": READERS | DECIDERS,
     "approval/{call}/change/": READERS | DECIDERS,
+    "approval/{call}/live/": READERS | DECIDERS,
 }
 ACTIONS = {
     "thread/{thread}/rewind/": OPERATORS,
@@ -53,6 +54,7 @@ ACTIONS = {
     "thread/{thread}/cancel/": OPERATORS,
     "thread/{thread}/delete/": OPERATORS,
     "approval/{call}/answer/": DECIDERS,
+    "approval/answer/": DECIDERS,
 }
 ONLY_POST = ["thread/{thread}/retry/", "thread/{thread}/cancel/", "approval/{call}/answer/", "approval/answer/"]
 NEVER = ["thread/add/", "approval/add/"]
@@ -93,19 +95,46 @@ def test_f61_every_page_asks_for_its_permission(transactional_db: None, name: st
 @pytest.mark.parametrize("action", ACTIONS)
 def test_f61_every_action_asks_for_its_permission(transactional_db: None, name: str, action: str) -> None:
     here, someone = rows(), person(name)
-    before = state()
+    before, digest = state(), ToolCall.objects.get(pk=here["call"]).arguments_digest
     data = {
         "checkpoint": here["checkpoint"], "version": thread().version, "run": thread().current_run_id,
-        "verb": "reject", "digest": ToolCall.objects.get(pk=here["call"]).arguments_digest,
+        "verb": "reject", "digest": digest, "call": here["call"], f"digest-{here['call']}": digest,
     }  # fmt: skip
     response = someone.post(action.format(**here), data)
     if name in ACTIONS[action]:
-        assert response.status_code == 302
+        assert response.status_code == (200 if action == "approval/answer/" else 302)
         assert (state() != before) is ("retry" not in action)  # which a thread that waits refuses
     else:
-        assert response.status_code in ({302} if name in ("nobody", "customer", "bare") else set()) | {403, 404}
+        shown = {200} if action == "approval/answer/" else set()  # it says that it is not theirs
+        left_out = {302} if name in ("nobody", "customer", "bare") else set()
+        assert response.status_code in shown | left_out | {403, 404}
         assert state() == before
         assert not Event.objects.filter(type="staff_action").exists()
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_f61_the_actions_of_the_list_are_offered_to_those_who_answer(transactional_db: None, name: str) -> None:
+    here, someone = rows(), person(name)
+    data = {"action": "approve_selected", "_selected_action": [str(here["call"])]}
+    response = someone.post("approval/", data)
+    page = response.content.decode() if response.status_code == 200 else ""
+    assert ("Approve these calls?" in page) is (name in DECIDERS)
+    assert state()[1] == 0
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_f61_pages_offer_what_their_reader_may_do(transactional_db: None, name: str) -> None:
+    here, someone = rows(), person(name)
+    for page, form, allowed in (
+        ("thread/{thread}/change/", 'data-action="cancel"', OPERATORS),
+        ("thread/{thread}/change/", 'data-action="retry"', OPERATORS),
+        ("thread/{thread}/change/", "/delete/", OPERATORS),
+        ("thread/{thread}/branches/", "/rewind/", OPERATORS),
+        ("approval/{call}/change/", 'data-action="answer"', DECIDERS),
+    ):
+        response = someone.get(page.format(**here))
+        shown = response.status_code == 200 and form in response.content.decode()
+        assert shown is (name in allowed), (name, page, form)
 
 
 @pytest.mark.parametrize("name", ["operator", "superuser"])
@@ -130,7 +159,7 @@ def test_f61_actions_need_the_token_of_the_form(transactional_db: None) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(someone.user)
     before = state()
-    for action in [*ACTIONS, "approval/answer/"]:
+    for action in ACTIONS:
         assert strict.post(f"/admin/criogen_threads/{action.format(**here)}").status_code == 403
     assert state() == before
 

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from criogen_threads.admin import ApprovalAdmin, ThreadAdmin
 from criogen_threads.ids import new_id
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 from tests.console.support import Staff, clerk, customer
@@ -76,20 +77,35 @@ def queries(person: Staff, path: str) -> int:
     return len(caught)
 
 
-LISTS = ["thread/", "thread/?q=t-", "thread/?status=idle", "approval/", "approval/?status=all", "/admin/"]
+LISTS = [
+    "/admin/",
+    *(f"approval/?{query}" for query in ("", "status=all", "status=approved", "tool=refund", "agent=clerk", "age=hour",
+                                         "by=me", "p=2")),
+    *(f"thread/?{query}" for query in ("", "q=t-", "q=ann", "status=idle", "status=interrupted", "waiting=yes",
+                                       "agent=clerk", "p=2")),
+]  # fmt: skip
+
+
+def test_the_lists_name_every_filter() -> None:
+    for admin in (ThreadAdmin, ApprovalAdmin):
+        for each in admin.list_filter:
+            assert any(f"?{each.parameter_name}=" in path for path in LISTS), each  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("path", LISTS)
 def test_lists_cost_as_many_queries_with_thousands_of_rows(viewer: Staff, approver: Staff, path: str) -> None:
     clerk("hi")
-    many_threads(3)
+    many_threads(60 if "p=2" in path else 3)
     few = queries(approver, path)
     many_threads(MANY)
     assert queries(approver, path) == few
     assert few < 15
 
 
-@pytest.mark.parametrize("page", ["change", "live", "runs", "branches", "events", "rewind", "differences"])
+PAGES = ["change", "live", "runs", "branches", "events", "history", "rewind", "differences", "delete", "messages"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_of_a_thread_cost_as_many_queries_with_thousands_of_rows(boss: Staff, page: str) -> None:
     clerk("hi")
     counts = []
@@ -97,7 +113,22 @@ def test_pages_of_a_thread_cost_as_many_queries_with_thousands_of_rows(boss: Sta
         pk = long_thread(key, length)
         points = Checkpoint.objects.filter(thread=pk).order_by("version").values_list("pk", flat=True)
         first, last = points[0], points[length - 1]
-        wanted = {"rewind": f"?checkpoint={first}", "differences": f"?from={first}&to={last}"}
-        counts.append(queries(boss, f"thread/{pk}/{page}/{wanted.get(page, '')}"))
+        message = Message.objects.filter(thread=pk).order_by("position")[length // 2]
+        address = {
+            "rewind": f"rewind/?checkpoint={first}", "differences": f"differences/?from={first}&to={last}",
+            "messages": f"messages/{message.pk}/",
+        }  # fmt: skip
+        counts.append(queries(boss, f"thread/{pk}/{address.get(page, f'{page}/')}"))
     assert counts[0] == counts[1]
     assert counts[0] < 25
+
+
+@pytest.mark.parametrize("page", ["change", "live"])
+def test_the_page_of_an_approval_costs_as_many_queries_in_a_long_thread(boss: Staff, page: str) -> None:
+    clerk("hi")
+    counts = []
+    for key, length in (("short", 60), ("long", MANY)):
+        call = ToolCall.objects.filter(thread=long_thread(key, length)).order_by("-pk")[0]
+        counts.append(queries(boss, f"approval/{call.pk}/{page}/"))
+    assert counts[0] == counts[1]
+    assert counts[0] < 15

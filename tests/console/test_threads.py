@@ -80,15 +80,46 @@ def test_long_conversations_come_in_pages(viewer: Staff) -> None:
     assert "Later events" in viewer.text(f"thread/{found.pk}/events/")
 
 
-def test_f55_f56_hostile_text_is_only_text_on_every_page(viewer: Staff) -> None:
-    found = talked("one", [asks("mail", to=HOSTILE)], HOSTILE, text=HOSTILE)
-    Thread.objects.filter(pk=found.pk).update(title=HOSTILE)
-    pages = ["thread/", *(f"thread/{found.pk}/{name}/" for name in ("change", "runs", "branches", "events", "live"))]
+LIVE = (
+    "<script>alert", "<img src=x", 'href="javascript:', 'src="https://evil', "\u202e", "\u2066", "onerror=alert(3)>",
+)  # fmt: skip
+
+
+def hostile_rows() -> dict[str, Any]:
+    """Everything that a model, a tool or a person can write is hostile: texts, names, titles, errors, reasons."""
+    call = a_waiting_thread("waits", note=HOSTILE, order=HOSTILE)
+    Event.objects.create(thread=call.thread, seq=999, type="note", agent=HOSTILE[:100], details={HOSTILE: [HOSTILE]})
+    mail = [asks("mail", to=HOSTILE), asks(HOSTILE[:100], x=HOSTILE)]
+    found = talked("one", mail, HOSTILE, text=HOSTILE)
+    Thread.objects.update(title=HOSTILE)
+    Run.objects.filter(thread=found).update(error_code="model_failed", error_message=HOSTILE)
+    Thread.objects.filter(pk=found.pk).update(status="failed")
+    type(customer()).objects.filter(pk=customer().pk).update(username=HOSTILE[:150])
+    points = Checkpoint.objects.filter(thread=found).order_by("version")
+    first, last = points[0], points[len(points) - 1]
+    return {
+        "thread": found.pk, "call": call.pk, "waits": call.thread_id, "first": first.pk, "last": last.pk,
+        "message": last.message_id,
+    }  # fmt: skip
+
+
+def test_f55_f56_f57_hostile_text_is_only_text_on_every_page(boss: Staff) -> None:
+    here = hostile_rows()
+    tabs = ("change", "live", "runs", "branches", "events", "history", "delete")
+    pages = [
+        "thread/", "thread/?q=script", "approval/", "approval/?status=all", "approval/{call}/change/",
+        "approval/{call}/live/", "thread/{waits}/change/", "thread/{waits}/events/",
+        "thread/{thread}/rewind/?checkpoint={first}", "thread/{thread}/differences/?from={first}&to={last}",
+        "thread/{thread}/messages/{message}/", *(f"thread/{{thread}}/{tab}/" for tab in tabs),
+    ]  # fmt: skip
     for address in pages:
-        page = viewer.text(address)
-        for live in ("<script>alert", "<img src=x", 'href="javascript:', 'src="https://evil', "\u202e", "\u2066"):
+        page = boss.text(address.format(**here))
+        for live in LIVE:
             assert live not in page, (address, live)
-        assert "14" not in page.partition("{{ 7")[2][:20]
+        assert "{{ 7" not in page or "14" not in page.partition("{{ 7")[2][:20]
+    boss.answer(ToolCall.objects.get(pk=here["call"]), "reject", reason=HOSTILE)
+    answered = boss.text(f"approval/{here['call']}/change/")
+    assert not [live for live in LIVE if live in answered]
 
 
 def test_megabytes_are_cut_in_the_story_and_whole_on_their_own_page(viewer: Staff) -> None:
@@ -98,6 +129,14 @@ def test_megabytes_are_cut_in_the_story_and_whole_on_their_own_page(viewer: Staf
     assert "980,000 more characters" in page or "980000 more characters" in page
     whole = page.partition("/messages/")[2].partition("/")[0]
     assert "y" * 1_000_000 in viewer.text(f"thread/{found.pk}/messages/{whole}/")
+    for other in ("runs", "branches", "events", "live"):
+        assert len(viewer.text(f"thread/{found.pk}/{other}/")) < 200_000
+
+
+def test_f30_a_megabyte_is_shown_in_full_where_somebody_decides(boss: Staff) -> None:
+    call = a_waiting_thread(note="y" * 1_000_000)
+    assert "y" * 1_000_000 in boss.text(f"approval/{call.pk}/change/")
+    assert len(boss.text("approval/")) < 200_000
 
 
 def test_c7_the_history_is_a_tree_and_rewinding_says_what_it_does(boss: Staff) -> None:
