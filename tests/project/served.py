@@ -43,8 +43,9 @@ class Demo:
         self._started.set()
 
     def __enter__(self) -> Self:
-        assert self._started.wait(PATIENCE)
-        assert self.process.poll() is None, self.said
+        if not self._started.wait(PATIENCE) or self.process.poll() is not None:
+            self.kill()
+            raise AssertionError(f"the demo does not start:\n{self.said}")
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -59,10 +60,19 @@ class Demo:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+        self._close()
+        return code
+
+    def _close(self) -> None:
         self._reader.join()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        return code
+
+    def kill(self) -> None:
+        """What ``kill -9`` does."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._close()
 
     @property
     def passwords(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +125,27 @@ def test_ctrl_c_stops_it_and_a_second_start_keeps_what_was_said(tmp_path: Path) 
         browser = Browser(second)
         browser.sign_in("demo-visitor")
         assert browser.page("/conversations/").count("demo-notebooks") == 1
+
+
+def test_p16_a_site_that_was_killed_goes_on_in_the_middle_of_the_turn(tmp_path: Path) -> None:
+    """As the README has it. Nobody has signed in: the session outlives the process, and so does the conversation."""
+    file = tmp_path / "killed.sqlite3"
+    with Demo(file, DESK_DELAY="300") as first:
+        browser = Browser(first)
+        config = browser.configuration()
+        said = json.dumps({"text": "Where is order A-1001?", "ticket": config["ticket"], "agent": "desk"})
+        thread = f"/api/threads/{config['thread']}"
+        assert browser.ask("POST", f"{thread}/runs/", said, "application/json")[0] == 202
+        while "tool_start" not in browser.ask("GET", f"{thread}/events/")[1]:
+            time.sleep(0.05)
+        first.kill()
+    with Demo(file) as second:
+        browser.demo = second
+        while json.loads(browser.page(f"{thread}/"))["status"] != "interrupted":
+            time.sleep(0.1)
+        status, run = browser.ask("POST", f"{thread}/retry/?wait=30", "{}", "application/json")
+        assert (status, json.loads(run)["status"]) == (200, "completed"), run
+        assert browser.page(f"{thread}/messages/").count("kettle for 39.90 euros") == 1
 
 
 def test_what_cannot_be_is_said_in_one_line(demo: Demo, tmp_path: Path) -> None:

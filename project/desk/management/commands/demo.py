@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -35,10 +36,11 @@ class Command(BaseCommand):
         _refuse_taken(port)
         settings.CRIOGEN_THREADS = {**demo.LEASE, **settings.CRIOGEN_THREADS}
         self.stdout.write(_("One moment: the database, the orders and some conversations…"))
-        demo.prepare()
-        demo.converse()
-        passwords = people.with_new_passwords()
-        self._serve(port, lambda: self._say_where(port, passwords))
+        with suppress(KeyboardInterrupt):  # daphne has its own way with it, once it runs
+            demo.prepare()
+            demo.converse()
+            passwords = people.with_new_passwords()
+            self._serve(port, lambda: self._say_where(port, passwords))
         self.stdout.write(_("Stopped."))
 
     def _say_where(self, port: int, passwords: dict[str, str]) -> None:
