@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ALIAS = "breakable"
 POOL = {"timeout": 0.3, "reconnect_timeout": 0.1}
+ENTRY: dict[str, Any] = {}
+"""The settings of that database: always this one object, since threads that outlive a module keep hold of it."""
 
 
 class Router:
@@ -61,7 +63,9 @@ def one_server(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocke
     with getattr(request.module, "SERVER", Breakable)() as server, django_db_blocker.unblock():
         entry = database(server.url)
         entry["OPTIONS"]["pool"] |= POOL
-        connections.settings[ALIAS] = connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS]
+        ENTRY.clear()
+        ENTRY.update(connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS])
+        connections.settings[ALIAS] = ENTRY
         call_command("migrate", database=ALIAS, verbosity=0)
         try:
             yield server
@@ -73,16 +77,15 @@ def one_server(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocke
 @contextmanager
 def reached_by(**changed: Any) -> Iterator[None]:
     """Reach the database in another way while the block runs: other entries of its settings."""
-    entry = connections.settings[ALIAS]
-    before = dict(entry)
+    before = dict(ENTRY)
     try:
         _forget_connections()
-        entry.update(changed)
+        ENTRY.update(changed)
         yield
     finally:
         stop_worker()
         _forget_connections()
-        entry.update(before)
+        ENTRY.update(before)
 
 
 @pytest.fixture
