@@ -213,8 +213,9 @@ class Runner(Stoppable):
         asked = self.conversation.asked()[call.index]
         block = result_block(asked["id"], asked["name"], text, is_error=True)
         hide_secrets(block, call.effective_arguments, self.agent.tools.get(asked["name"]))
-        never_could = call.status == ToolCall.Status.READY
-        return saves.Result(call, block, ToolCall.Status.ERROR if never_could else call.status, ran=False)
+        status = ToolCall.Status.ERROR if call.status == ToolCall.Status.READY else call.status
+        said = {"rejected": True} if status == ToolCall.Status.REJECTED else None  # for who reads the conversation
+        return saves.Result(call, block, status, ran=False, metadata=said)
 
     async def _run_tools(self, calls: Sequence[OpenCall]) -> None:
         """Run calls side by side, atomic ones one after the other; each result is saved as it arrives."""

@@ -65,7 +65,7 @@ def test_f10_an_accepted_run_is_committed_before_the_202(api: Api, held: Held) -
 
 
 @pytest.mark.usefixtures("chat")
-def test_wait_gives_the_finished_run(api: Api) -> None:
+def test_c5_wait_gives_the_finished_run(api: Api) -> None:
     response = api.post("threads/one/runs/?wait=10", text="more")
     assert response.status_code == 200
     assert response.json()["status"] == "completed"

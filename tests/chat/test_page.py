@@ -87,6 +87,7 @@ def test_f57_an_answered_approval_is_not_live_again_after_a_reload(visit: Callab
     visitor.open()
     answers(page).get_by_text("It is settled.").wait_for()
     assert page.locator(".card").count() == 0
+    assert page.locator(".call-state").inner_text() == "declined"
     found = aside(ToolCall.objects.get, thread__key=visitor.key)
     assert (found.status, found.reason) == ("rejected", "too much")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "Zwölf Boxkämpfer 👩‍👩‍👧 jagen Viktor quer über den großen Sylter Deich. " * 12
 
 
-async def test_a_turn_sent_through_one_process_is_watched_through_the_other(site: list[Web], room: Room) -> None:
+async def test_c6_a_turn_sent_through_one_process_is_watched_through_the_other(site: list[Web], room: Room) -> None:
     sender, watcher = room.client(), room.client()
     subscribed = await watcher.connect(site[1])
     assert (subscribed["state"], subscribed["seq"]) == ("idle", 0)

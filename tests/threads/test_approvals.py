@@ -89,6 +89,7 @@ async def test_p23_reject_the_tool_never_runs_and_the_model_reads_the_reason() -
     assert result["is_error"] is True
     assert "rejected" in result["content"]
     assert "over budget" in result["content"]
+    assert reply.messages[-2]["metadata"] == {"rejected": True}
 
 
 async def test_p23_approve_and_reject_answer_all_that_wait() -> None:

@@ -58,10 +58,11 @@ export function link(entries) {
 }
 
 /** A call has its result. */
-export function settle(call, content, { is_error: failed = false, hidden = false } = {}) {
+export function settle(call, content, { is_error: failed = false, hidden = false, declined = false } = {}) {
   call.result = hidden || content === null ? "" : readable(content);
   call.hidden = call.hidden || hidden;
-  if (call.state !== "declined") call.state = failed ? "failed" : "done";
+  if (declined) call.state = "declined";
+  else if (call.state !== "declined") call.state = failed ? "failed" : "done";
 }
 
 /** A call has lost its result: a rewind went back before it. */
@@ -88,7 +89,7 @@ function entryOf(row) {
         hidden: Boolean(call.hidden),
       }),
     ),
-    result: row.role === "tool" ? row.content[0].tool_result : null,
+    result: row.role === "tool" ? { ...row.content[0].tool_result, declined: row.metadata.rejected === true } : null,
     agent: row.agent,
     run: row.run_id,
     position: row.position,
