@@ -103,6 +103,7 @@ def test_carried_over_twice_it_is_the_first_ones(ann: User, bob: User) -> None:
     an_agent("Hello!").thread("one", actor=visitor).send_sync("Hi")
     assert visiting.carry_over(visitor.visitor, ann.pk) == 1
     assert visiting.carry_over(visitor.visitor, bob.pk) == 0
+    assert Visitor.objects.get().user == ann
     assert visiting.carry_over(visitor.visitor, ann.pk) == 0
     assert Thread.objects.get().owner == ann
 
