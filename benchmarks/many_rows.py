@@ -86,11 +86,11 @@ STATEMENTS = [
     FROM generate_series(1, %(threads)s) n, generate_series(1, 10) m
     """,
     f"""
-    INSERT INTO criogen_threads_checkpoint (id, thread_id, run_id, version, status, source, step, parent_id, message_id,
-        created_at)
+    INSERT INTO criogen_threads_checkpoint (id, thread_id, run_id, version, status, source, step, agent, parent_id,
+        message_id, created_at)
     SELECT {of_thread(3, "n", "m")}, {thread()}, {RUN_OF_MESSAGE}, m,
         CASE WHEN m IN (4, 6, 10) THEN 'completed' ELSE 'in_progress' END,
-        CASE WHEN m IN (1, 5, 7) THEN 'input' ELSE 'step' END, 1,
+        CASE WHEN m IN (1, 5, 7) THEN 'input' ELSE 'step' END, 1, '',
         CASE WHEN m > 1 THEN {of_thread(3, "n", "m - 1")} END, {of_thread(4, "n", "m")}, {AGO}
     FROM generate_series(1, %(threads)s) n, generate_series(1, 10) m
     """,
@@ -142,10 +142,11 @@ STATEMENTS = [
         CASE WHEN m > 1 THEN {uid(14, "m - 1")} END, m, 'desk', now() FROM generate_series(1, 2 * %(long)s) m
     """,
     f"""
-    INSERT INTO criogen_threads_checkpoint (id, thread_id, run_id, version, status, source, step, parent_id, message_id,
-        created_at)
+    INSERT INTO criogen_threads_checkpoint (id, thread_id, run_id, version, status, source, step, agent, parent_id,
+        message_id, created_at)
     SELECT {uid(13, "m")}, {thread("0")}, {uid(12, "(m + 1) / 2")}, m,
-        CASE m %% 2 WHEN 1 THEN 'in_progress' ELSE 'completed' END, CASE m %% 2 WHEN 1 THEN 'input' ELSE 'step' END, 1,
+        CASE m %% 2 WHEN 1 THEN 'in_progress' ELSE 'completed' END,
+        CASE m %% 2 WHEN 1 THEN 'input' ELSE 'step' END, 1, '',
         CASE WHEN m > 1 THEN {uid(13, "m - 1")} END, {uid(14, "m")}, now() FROM generate_series(1, 2 * %(long)s) m
     """,
     f"""

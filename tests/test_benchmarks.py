@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.db import connection
 
+from benchmarks.console import Asked
 from benchmarks.contestant import Taken
 from benchmarks.figures import FLOOR, FULL, OURS, PIPED, of_turns, over_runs, verdicts
 
@@ -66,3 +68,26 @@ def test_a_budget_is_met_up_to_its_number() -> None:
 def test_several_runs_count_by_their_medians() -> None:
     runs = [{"rows": {OURS: value}} for value in (1.0, 9.0, 2.0)]
     assert over_runs(runs) == {"rows": {OURS: 2.0}}
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="the benchmark is PostgreSQL's")
+def test_the_console_s_benchmark_asks_for_every_page_and_says_what_it_found(tmp_path: Path) -> None:
+    file = tmp_path / "console.json"
+    command = [sys.executable, TURNS.parent / "console.py", "--threads=1000", f"--json={file}"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(file.read_text())
+    assert found["rows"]["criogen_threads_checkpoint"] == pytest.approx(20_000, rel=0.1)
+    names = [each["name"] for each in found["figures"]]
+    for name in ("boss: index", "boss: long: rewind", "approver: threads q=Refund", "boss: an approval, waiting: live"):
+        assert name in names
+    assert all(0 < each["queries"] <= 25 for each in found["figures"])
+
+
+def test_a_page_of_the_console_is_held_against_its_work_and_a_file_against_nothing() -> None:
+    page = Asked("boss: index", milliseconds=900, first=900, work=299, queries=25, kilobytes=1)
+    assert page.met
+    for over in ({"work": 301}, {"queries": 26}, {"work": 0}):
+        assert replace(page, **over).met is False
+    assert replace(page, name="boss: long: export.json", work=5000).met is None

@@ -179,6 +179,7 @@ def test_f28_f57_the_page_of_an_approval_hears_that_somebody_else_answered(
     two.page.get_by_role("button", name="Approve").wait_for(state="hidden")
     two.page.get_by_text("It is done.").wait_for()
     two.page.locator(".criogen-answered .criogen-idle").wait_for()
+    assert not two.page.get_by_text("expires in").is_visible()
     assert two.page.evaluate("window.same") is True  # without a reload
     assert two.page.get_by_label("Reason").input_value() == "because"
     two.looked_at("answered-elsewhere")
