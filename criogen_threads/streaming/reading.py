@@ -53,9 +53,7 @@ class Reader:
         wish = self._wanted.get(watched)
         if wish is None:
             wish = self._wanted[watched] = asyncio.get_running_loop().create_future()
-            wish.add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )  # most of those who wish do not wait
+            wish.add_done_callback(_heard)
         if not self._visiting:
             self._visiting = True
             self._spawn(self._visit())

@@ -26,6 +26,9 @@ AGENT = "desk"
 CURRENT = "desk_conversation"
 """Where the session has the key of the conversation that was chosen or begun last."""
 
+ORDERS = ("desk.view_order", "desk.view_callback")
+"""What the page of orders shows, staff must be allowed to see."""
+
 MOST = 50
 
 
@@ -66,7 +69,7 @@ def conversation(request: HttpRequest, key: str) -> HttpResponse:
 @login_required
 def orders(request: HttpRequest) -> HttpResponse:
     """The rows that the desk's tools read and change, for the staff. The page asks for them again by itself."""
-    if not request.user.is_staff:
+    if not request.user.is_staff or not request.user.has_perms(ORDERS):
         raise Http404
     return page(request, "orders.html", orders=Order.objects.all(), call_backs=CallBack.objects.all()[:MOST])
 

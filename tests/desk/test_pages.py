@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from criogen_threads.agents import get_agent
@@ -108,6 +109,9 @@ def test_the_orders_are_for_the_staff_and_are_what_the_tools_change() -> None:
     assert demo.converse() == 0
     assert Client().get("/orders/")["Location"] == "/sign-in/?next=/orders/"
     assert signed_in(people.visitor()).get("/orders/").status_code == 404
+    clerk = signed_in(User.objects.create_user("clerk", is_staff=True))
+    assert clerk.get("/orders/").status_code == 404
+    assert 'href="/orders/"' not in clerk.get("/").content.decode()
     staff = signed_in(people.staff())
     page = staff.get("/orders/").content.decode()
     assert "1 approval waits for you" in page

@@ -280,11 +280,8 @@ def describe(session: Session, key: str, columns: Mapping[str, Any]) -> None:
         ThreadNotFoundError: ``thread_not_found``.
         InvalidStateError: ``invalid_state``: they cannot be stored.
     """
+    _check_columns(columns)
     for name, value in columns.items():
-        try:
-            payload.check(value, name)
-        except payload.NotStorable as problem:
-            raise errors.InvalidStateError(str(problem)) from None
         if not isinstance(value, {"title": str, "metadata": dict}[name]):
             raise errors.InvalidStateError(f"{name} is a {type(value).__name__}")
     locked = lock_key(session, key)
