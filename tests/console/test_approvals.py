@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.db.models.functions import Now
 
 from criogen_threads.agents import unregister
-from criogen_threads.models import Event, ToolCall
+from criogen_threads.models import Event, Run, ToolCall
 from tests.console.support import Staff, a_waiting_thread, completed, customer, ran
 
 if TYPE_CHECKING:
@@ -188,3 +188,38 @@ def test_f27_f25_an_unknown_or_foreign_call_is_not_there(approver: Staff) -> Non
         assert approver.get(f"approval/{pk}/change/").status_code == 404
         assert approver.post(f"approval/{pk}/answer/", {"verb": "approve"}).status_code == 404
     assert customer().username == "ann"
+
+
+def test_the_event_of_an_answer_names_who_answered(call: ToolCall, approver: Staff) -> None:
+    approver.answer(call, "reject", reason="no")
+    completed()
+    event = Event.objects.get(type="approval_decided")
+    assert event.details == {"approved": False, "decided_by": str(approver.user.pk)}
+    page = approver.text(f"thread/{call.thread_id}/events/")
+    assert '<bdi class="criogen-brief">refund approver</bdi>' in page
+
+
+def test_b17_who_asked_is_the_whole_chain_of_runs(call: ToolCall, approver: Staff) -> None:
+    above = Run.objects.create(thread=call.thread, number=7, agent="front", actor=customer(), status="completed")
+    Run.objects.filter(pk=call.run_id).update(parent_run=above, actor=None)
+    page = approver.text(f"approval/{call.pk}/change/")
+    chain = page.partition('class="criogen-chain"')[2].partition("</ol>")[0]
+    names = [part.partition("</bdi>")[0] for part in chain.split("<bdi>")[1:]]
+    assert names == ["ann", "front", "front", "clerk"]
+    assert "I want my money back" in chain
+
+
+def test_the_fragment_of_an_approval_changes_when_it_is_answered_and_has_no_form(
+    call: ToolCall, approver: Staff, viewer: Staff
+) -> None:
+    first = viewer.get(f"approval/{call.pk}/live/")
+    again = viewer.get(f"approval/{call.pk}/live/", headers={"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert 'data-actions=""' in first.content.decode()
+    assert 'data-actions="answer"' in approver.text(f"approval/{call.pk}/live/")
+    approver.answer(call)
+    completed()
+    page = viewer.get(f"approval/{call.pk}/live/", headers={"If-None-Match": first["ETag"]}).content.decode()
+    for shown in ("approved by approver", "All done.", 'data-actions=""'):
+        assert shown in page
+    assert "<form" not in page

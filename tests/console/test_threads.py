@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -307,3 +308,22 @@ def test_events_stand_below_what_they_follow_from(viewer: Staff) -> None:
         assert shown in page
     last = Event.objects.get(type="tool_complete")
     assert "TOOL_COMPLETE - Agent: clerk" in viewer.text(f"thread/{found.pk}/events/?chain={last.pk}")
+
+
+def test_b17_runs_stand_below_the_run_that_began_them(viewer: Staff) -> None:
+    found = talked()
+    first = Run.objects.get()
+    child = Run.objects.create(thread=found, number=2, agent="specialist", parent_run=first)
+    Run.objects.create(thread=found, number=3, agent="clerk")
+    Run.objects.create(thread=found, number=4, agent="deeper", parent_run=child)
+    page = viewer.text(f"thread/{found.pk}/runs/")
+    rows = re.findall(r'<th scope="row" class="criogen-depth-(\d)">(\d)', page)
+    assert rows == [("0", "3"), ("0", "1"), ("1", "2"), ("2", "4")]
+
+
+def test_events_that_end_something_say_how_long_it_took(viewer: Staff) -> None:
+    found = talked("one", [asks("look_up", order="A-1")], "ok")
+    page = viewer.text(f"thread/{found.pk}/events/")
+    ends = Event.objects.filter(thread=found, type__in=["tool_complete", "agent_complete", "run_complete"]).count()
+    assert page.count('class="criogen-lasted"') == ends == 3
+    assert '<bdi class="criogen-brief">look_up</bdi>' in page
