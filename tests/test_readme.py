@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-MODULES = ["shop/agents.py", "shop/views.py", "shop/signals.py", "shop/tests.py", "shop/test_with_pytest.py"]
+MODULES = [
+    "shop/agents.py", "shop/office.py", "shop/views.py", "shop/signals.py", "shop/tests.py", "shop/test_with_pytest.py",
+]  # fmt: skip
 SITE = ["mysite/urls.py", "mysite/asgi.py", "mysite/celery.py"]
 LOOK_UP = [{"tool_call": {"name": "look_up_order", "arguments": {"order": "A-1001"}}}]
 REFUND = [{"tool_call": {"name": "refund", "arguments": {"order": "A-1002", "amount": "10"}}}]
@@ -66,6 +68,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
             exec(compile(code, f"README.md: {place}", "exec"), vars(module))
     yield package
     unregister("support")
+    unregister("office")
     signals.approval_requested.disconnect(package.signals.tell_staff)
 
 
@@ -167,6 +170,14 @@ def test_the_agent_is_registered(shop: ModuleType) -> None:
     assert registry.get_agent("support") is shop.agents.support
     assert list(shop.agents.support.tools) == ["look_up_order", "refund"]
     assert not registry.conflicts()
+
+
+def test_b16_b17_the_office_asks_its_specialist(shop: ModuleType, calling_thread: None) -> None:
+    ask = [{"tool_call": {"name": "delegate", "arguments": {"agent": "billing", "message": "Which rate?"}}}]
+    with scripted("front", ask, "It is 19 %.") as front, scripted("billing", "19 %") as billing:
+        reply = shop.office.ask("How much tax is that?", None)
+    assert reply == {"text": "It is 19 %.", "status": "completed"}
+    assert (len(front.requests), len(billing.requests)) == (2, 1)
 
 
 def test_the_shell_snippets(shop: ModuleType, calling_thread: None, capsys: pytest.CaptureFixture[str]) -> None:
