@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from django.db import DataError, IntegrityError, connection, transaction
 
-from criogen_threads.engine.journal import driver, statements
+from criogen_threads.engine.journal import driver, lines, statements
 from criogen_threads.engine.journal.pen import LOCK_BY_KEY, STANDING_BY_KEY, Pen, lock, lock_key
 from criogen_threads.engine.journal.statements import Select, Session, bind
 from criogen_threads.ids import new_id
@@ -170,6 +170,19 @@ def test_a_select_reads_named_columns_with_values_given_when_it_runs() -> None:
         assert [[row.key for row in rows] for rows in session.together(by_agent, by_agent, agent="x")] == [["a"], ["a"]]
 
 
+def test_constants_stand_in_the_statement_itself() -> None:
+    odd = "it's"
+    by_title = Select(
+        lambda _: Thread.objects.filter(agent=bind(Thread, "agent"), key__in=[odd, "100%"], pending=0).values_list(
+            "key", named=True
+        )
+    )
+    with a_session() as session:
+        session.insert([Thread(key=odd, agent="x"), Thread(key="100%", agent="x"), Thread(key="other", agent="x")])
+        assert {row.key for row in session.rows(by_title, agent="x")} == {odd, "100%"}
+    assert len(by_title.statement(connection).params) == 2  # what has a % in it stays a value
+
+
 def test_the_locked_thread_reads_like_the_model() -> None:
     rows = every_row()
     with a_session() as session:
@@ -247,6 +260,20 @@ class TestPostgreSQL:
         with a_session() as session:
             session.put_down([messages], {(Thread, thread.pk): {"title": "t"}})
         assert (Message.objects.count(), Thread.objects.get().title) == (30, "t")
+
+    def test_who_is_first_in_line_is_looked_up_among_those_who_wait(self) -> None:
+        """By the plan that a prepared statement keeps, and not among all runs that the thread ever had."""
+        if connection.pg_version < 160000:
+            pytest.skip("older servers do not show such a plan")
+        thread = Thread.objects.create(key="one", agent="x")
+        Run.objects.bulk_create(Run(thread=thread, number=n, agent="x", status="completed") for n in range(1, 500))
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE criogen_threads_run")
+        statement = driver.numbered(lines.LINE.statement(connection).text).decode()
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN (GENERIC_PLAN) {statement}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "criogen_run_queued" in plan
 
     def test_numbers_stand_for_values_and_nothing_else_changes(self) -> None:
         assert driver.numbered("SELECT %s, '100%%', %s") == b"SELECT $1, '100%', $2"

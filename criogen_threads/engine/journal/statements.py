@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -109,7 +110,17 @@ def _compile_select(queryset: QuerySet[Any, Any], connection: BaseDatabaseWrappe
             rows = compiler.apply_converters(rows, converters)
         return [row_type(*row) for row in rows]
 
-    return Statement(text, tuple(params), read)
+    return Statement(*_with_constants(text, params, connection), read)
+
+
+def _with_constants(text: str, params: Sequence[Any], connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+    """Constants stand in the SQL itself: a plan that is kept for any values can use a partial index only then."""
+    quote = connection.schema_editor().quote_value
+    stay = [isinstance(param, Bind) or "%" in str(param) for param in params]
+    first, *others = text.split("%s")
+    places = ("%s" if stays else quote(param) for param, stays in zip(params, stay, strict=True))
+    filled = first + "".join(place + part for place, part in zip(places, others, strict=True))
+    return filled, tuple(compress(params, stay))
 
 
 def _given(row: Model) -> tuple[AnyField, ...]:
