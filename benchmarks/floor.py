@@ -44,7 +44,7 @@ MESSAGE = (
 )
 CHECKPOINT = (
     "INSERT INTO criogen_threads_checkpoint (id, thread_id, run_id, version, status, source, step, parent_id,"
-    " message_id, created_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " message_id, agent, created_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 CALL = (
     "INSERT INTO criogen_threads_toolcall (id, thread_id, run_id, message_id, step, index, try_number, call_id,"
@@ -213,7 +213,7 @@ class Floor:
         head, version = new_id(), page.version + 1
         page.connection.execute(
             CHECKPOINT,
-            [head, page.thread, run, version, status, source, step, page.head, self.tail, page.now],
+            [head, page.thread, run, version, status, source, step, page.head, self.tail, AGENT, page.now],
         )
         return head
 
