@@ -100,15 +100,16 @@ async def test_recover_as_a_loop_ends_with_sigterm_and_finishes_what_it_has_begu
 ) -> None:
     child = recoverers.add(tmp_path / "ledger", "--every", "0.1")
     await asyncio.to_thread(recoverers.begin)
-    chat = await interrupted()  # after it has begun: a later round finds it
-    while (await chat.runs())[0]["status"] != "completed":
-        await asyncio.sleep(0.01)
+    for key in ("one", "two"):  # each after the last one has ended: a later round finds it
+        chat = await interrupted(key)
+        while (await chat.runs())[0]["status"] != "completed":
+            await asyncio.sleep(0.01)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     [said] = await asyncio.to_thread(recoverers.said)
     assert child.returncode == 0
     assert said.count("Taken up") >= 2
-    assert said.count("1 interrupted") == 1
+    assert said.count("1 interrupted") == 2
     assert not await in_db(Worker.objects.filter(pid=child.pid).exists)  # it said goodbye
 
 
