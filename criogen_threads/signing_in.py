@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @receiver(user_logged_in, dispatch_uid="criogen_threads.carry_over")
 def carry_over(request: HttpRequest | None, user: Any, **_: Any) -> None:
-    """After the commit of whoever signs the user in; a sign-in does not fail for it, and the next one tries again.
+    """After the commit of whoever signs the user in. A sign-in does not fail for it: what could not be carried over
+    stays the visitor's, and the next sign-in from the same session tries again. A log-out ends that session, and with
+    it the only claim to such conversations.
 
     Django gives the session a new key at sign-in and keeps what is in it, unless it was another user's.
     """

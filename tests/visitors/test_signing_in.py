@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,19 +10,25 @@ from django.contrib.auth import login
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.test import RequestFactory
+from django.utils import timezone
 
 from criogen_threads import visitors
 from criogen_threads.agents import ToolContext, tool
 from criogen_threads.engine.journal import posts, visiting
 from criogen_threads.engine.journal.askers import Asker
+from criogen_threads.engine.journal.pen import lock
+from criogen_threads.engine.journal.writing import write
 from criogen_threads.errors import PermissionDeniedError
 from criogen_threads.models import Run, Thread, Visitor
 from tests.api.support import Api, a_user, at_once, code_of
+from tests.engine.test_lease import Other, postgres_only, until_somebody_waits_for_a_lock
 from tests.support import an_agent, call, refused
 from tests.visitors.support import Guest, a_visitor, request_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+    from criogen_threads.engine.journal.statements import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -132,6 +139,38 @@ def test_what_begins_while_somebody_signs_in_is_theirs_or_refused(ann: User) -> 
 
         at_once([begin, lambda visitor=visitor: visiting.carry_over(visitor.visitor, ann.pk)])
         assert not Thread.objects.filter(owner=None).exists()
+
+
+@postgres_only
+def test_what_an_agent_begins_below_while_somebody_signs_in_is_theirs(ann: User) -> None:
+    """An asked agent's thread is made below its caller's lock, and nobody sees it before that is let go."""
+    visitor = a_visitor()
+    posts.create("one", "helper", Asker.of(visitor), {})
+    caller = Thread.objects.get()
+
+    @write
+    def ask(session: Session) -> Other:
+        assert lock(session, caller.pk) is not None
+        signing_in = Other(lambda: visiting.carry_over(visitor.visitor, ann.pk))
+        until_somebody_waits_for_a_lock()
+        child = Thread(key="below", agent="other", parent_id=caller.pk, visitor=visitor.visitor)
+        session.insert([child])
+        run = Run(thread_id=child.pk, number=1, agent="other", visitor=visitor.visitor, input=[])
+        session.insert([run])
+        return signing_in
+
+    assert ask().ended() == 2
+    assert set(Thread.objects.values_list("owner", "visitor")) == {(ann.pk, "")}
+    assert set(Run.objects.values_list("actor", "visitor")) == {(ann.pk, "")}
+
+
+def test_a_visitor_is_remembered_from_the_sign_in_on(ann: User) -> None:
+    visitor = a_visitor()
+    posts.create("one", "helper", Asker.of(visitor), {})
+    Visitor.objects.update(created_at=timezone.now() - timedelta(days=visiting.REMEMBERED_DAYS, hours=-1))
+    before = timezone.now() - timedelta(minutes=1)
+    visiting.carry_over(visitor.visitor, ann.pk)
+    assert Visitor.objects.get().created_at > before
 
 
 def test_a_visitors_row_may_be_gone(guest: Guest, ann: User) -> None:

@@ -10,12 +10,14 @@ from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors
 from criogen_threads.conf import settings
+from criogen_threads.engine.journal.locks import lock_all
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.models import Run, Thread, Visitor, VisitorAddress
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from uuid import UUID
 
     from criogen_threads.engine.journal.askers import Asker
     from criogen_threads.engine.journal.statements import Session
@@ -27,7 +29,7 @@ REMEMBERED_DAYS = 30
 def refuse_beginning(session: Session, asker: Asker, now: datetime) -> None:
     """Below the lock of the thread that a visitor begins: refuse what is too much, and who has signed in meanwhile.
 
-    The order is always thread, visitor, address; both rows stay locked until the commit, so that of many requests
+    The order is the new thread, visitor, address; both rows stay locked until the commit, so that of many requests
     at once exactly as many get through as the limit says, and none escapes a sign-in at the same moment.
 
     Raises:
@@ -51,19 +53,26 @@ def refuse_beginning(session: Session, asker: Asker, now: datetime) -> None:
 def carry_over(session: Session, visitor: str, user_id: Any) -> int:
     """Make a visitor's conversations those of the user who signed in from the same session; once, for one user.
 
+    The order is visitor, threads, runs. Nothing is begun below the visitor's lock, and who waits for it holds only a
+    thread that nobody else sees yet. Then all threads are locked before anything is written, so that what is under
+    way in them is saved before it is looked for: an agent that is asked makes its thread below its caller's lock.
+
     Returns:
         How many there were.
     """
     row = _locked_visitor(session, visitor)
     if row.user_id not in (None, user_id):
         return 0  # somebody else was faster
-    row.user_id = user_id
-    row.save(using=session.alias, update_fields=["user"])
     threads = Thread.objects.using(session.alias).filter(visitor=visitor, owner=None)
-    keys = sorted(threads.values_list("pk", flat=True))  # in one order, like everybody who locks several
-    runs = Run.objects.using(session.alias).filter(thread__in=keys, visitor=visitor, actor=None)
+    locked: set[UUID] = set()
+    while missing := set(threads.values_list("pk", flat=True)) - locked:
+        lock_all(session, missing)
+        locked |= missing
+    row.user_id, row.created_at = user_id, Now()
+    row.save(using=session.alias, update_fields=["user", "created_at"])
+    runs = Run.objects.using(session.alias).filter(thread__in=locked, visitor=visitor, actor=None)
     runs.update(actor=user_id, visitor="")
-    return threads.filter(pk__in=keys).update(owner=user_id, visitor="")
+    return threads.filter(pk__in=locked).update(owner=user_id, visitor="")
 
 
 def forget_old() -> None:
