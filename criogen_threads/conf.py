@@ -60,7 +60,8 @@ class Settings:
 
     @property
     def VISITOR_AGENTS(self) -> list[str]:
-        """Names of the agents that people who have not signed in may talk to. Default: none, and so no visitors."""
+        """Names of the agents that people who have not signed in may talk to, and have a conversation handed over to;
+        those that such an agent asks need not be named. Default: none, and so no visitors."""
         return list(self._get("VISITOR_AGENTS", []))
 
     @property

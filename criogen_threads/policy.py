@@ -47,7 +47,10 @@ class Policy:
         return False
 
     def use(self, user: Any, agent: str) -> bool:
-        """Talk to this agent."""
+        """Talk to this agent: begin with it, address it, or have the conversation handed over to it.
+
+        Not asked where an agent asks another one: whom it asks is the site's choice, and answers the agent alone.
+        """
         return agent in settings.VISITOR_AGENTS if isinstance(user, AnonymousVisitor) else _is_active(user)
 
     def send(self, user: Any, thread: Thread) -> bool:

@@ -1,6 +1,6 @@
 """Tool calls as the agent of today sees them: which can run, which need a person, which cannot run at all.
 
-May run a site's code (approval functions, validators): call it in a tool thread then.
+May run a site's code (approval functions, validators, the policy): call it in a tool thread then.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from criogen_threads.engine.journal.calls import Planned
 from criogen_threads.engine.transcript import NEW, OpenCall
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
+from criogen_threads.policy import get_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
@@ -114,7 +115,16 @@ class Planner:
             valid = tool.validate(arguments)
         except InvalidArguments as problem:
             return str(problem)
-        return tool.refusal(self.chain, valid) if isinstance(tool, Delegate | HandOver) else ""
+        if not isinstance(tool, Delegate | HandOver):
+            return ""
+        return tool.refusal(self.chain, valid) or (self._not_theirs(valid) if isinstance(tool, HandOver) else "")
+
+    def _not_theirs(self, arguments: Mapping[str, Any]) -> str:
+        """Why the conversation is not left to an agent that this user may not talk to; "" where they may."""
+        agent = arguments["agent"]
+        if self.actor is None or get_policy().use(self.actor, agent):
+            return ""
+        return f"This user may not talk to {agent}. Go on with the conversation yourself."
 
     def runs_site_code(self, answer: ModelAnswer) -> bool:
         """Whether ``plan_answer`` does, which then may take its time, or never end."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from criogen_threads.agents import Agent, tool
 from criogen_threads.backends.base import ModelError
+from criogen_threads.engine import pools
 from criogen_threads.models import Run, Thread
+from criogen_threads.policy import Policy
+from criogen_threads.visitors import AnonymousVisitor
 from tests.agency.support import an_agency, ask
 from tests.support import Heard, call, in_db, refused, results, texts
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -108,3 +115,61 @@ async def test_b17_whoever_was_asked_cannot_leave_its_caller() -> None:
     assert results(await chat.messages()) == ["found"]
     model: Any = agents[1].backend
     assert "cannot leave its conversation" in results(model.given[-1])[0]
+
+
+asked_in: list[bool] = []
+
+
+class Gate(Policy):
+    """Asks the database, as a site's own may."""
+
+    def use(self, user: Any, agent: str) -> bool:
+        asked_in.append(pools.tool_pool.is_mine())
+        return super().use(user, agent) and User.objects.filter(pk=user.pk).exists()
+
+
+@pytest.mark.parametrize("named", [["a"], ["a", "b"]])
+async def test_b17_nobody_is_left_to_an_agent_that_they_may_not_talk_to(
+    named: list[str], settings: SettingsWrapper
+) -> None:
+    settings.CRIOGEN_THREADS = {"VISITOR_AGENTS": named}
+    visitor, may = AnonymousVisitor("v" * 64, "address"), "b" in named
+    agency = a_pair([[leave_to("b")], "a here", "a again"], ["-", "b here", "b again"])
+    chat = agency.entry.thread("one", actor=visitor)
+    reply = await chat.send("hello")
+    assert reply.text == ("b here" if may else "a here")
+    assert ("may not talk to b. Go on" in results(await chat.messages())[0]) is not may
+    assert (await in_db(Thread.objects.get)).agent == ("b" if may else "a")
+    assert await in_db(lambda: Policy().send(visitor, Thread.objects.get()))
+    assert (await agency.entry.thread("one", actor=visitor).send("and?")).text.endswith("again")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_b17_a_policy_that_asks_the_database_judges_a_hand_over(waits: bool, settings: SettingsWrapper) -> None:
+    """In a tool thread, where it may take its time."""
+    asked_in.clear()
+    settings.CRIOGEN_THREADS = {"POLICY": f"{__name__}.Gate"}
+
+    @tool(approval="owner")
+    def pay() -> str:
+        return "paid"
+
+    ann = await in_db(lambda: User.objects.create_user("ann"))
+    agency = a_pair([[*([call("pay")] if waits else []), leave_to("b")]], ["-", "b here"], tools=[pay])
+    chat = agency.entry.thread("one", actor=ann)
+    reply = await chat.send("hello")
+    if waits:
+        reply = await chat.approve()
+    assert reply.text == "b here"
+    assert set(asked_in) == {True}
+
+
+async def test_b17_the_sites_own_code_is_not_asked_about(settings: SettingsWrapper) -> None:
+    settings.CRIOGEN_THREADS = {"POLICY": f"{__name__}.Nobody"}
+    agency = a_pair([[leave_to("b")]], ["-", "b here"])
+    assert (await (await agency.create_thread(thread_id="one")).send("hello")).text == "b here"
+
+
+class Nobody(Policy):
+    def use(self, user: Any, agent: str) -> bool:
+        return False
