@@ -32,7 +32,7 @@ class Polls(View):
         place = _place(request)
         viewer = Viewer.of(request.user, thread)
         with waiting.place(waiting.seconds(request)) as granted:
-            found = apart(background.run, poll, thread.key, viewer, place, html=flag(request, "html"), seconds=granted)
+            found = apart(background.run, poll, thread, viewer, place, html=flag(request, "html"), seconds=granted)
         cursor = found.pop("place").text()
         return Response({**found, **page(request, found["results"], cursor=cursor)})
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.telling import Standing, Told
+    from criogen_threads.models import Thread
     from criogen_threads.streaming.showing import Viewer
     from criogen_threads.streaming.watched import Watched
     from criogen_threads.streaming.wires import Wire
@@ -137,6 +138,10 @@ class Feed:
     def adopt(self) -> None:
         """Go on from the beginning of the thread that has appeared."""
         self.epoch, self.seq = self.watched.epoch, 0
+
+    def shows(self, thread: Thread | None) -> bool:
+        """Whether this is the thread that the policy was asked about: its key may be another's since."""
+        return self.epoch == (None if thread is None else thread.pk)
 
     @property
     def behind(self) -> bool:

@@ -22,6 +22,7 @@ from criogen_threads.streaming.subscribing import stands
 from criogen_threads.streaming.window import PAGE_BYTES
 
 if TYPE_CHECKING:
+    from criogen_threads.models import Thread
     from criogen_threads.streaming.feed import Frame
     from criogen_threads.streaming.showing import Viewer
 
@@ -80,10 +81,11 @@ def _is_number(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**62
 
 
-async def poll(key: str, viewer: Viewer, place: Place, *, html: bool, seconds: float) -> dict[str, Any]:
+async def poll(thread: Thread, viewer: Viewer, place: Place, *, html: bool, seconds: float) -> dict[str, Any]:
     """What a client lacks.
 
     Args:
+        thread: As the policy was asked about it.
         seconds: How long to wait for something new where there is nothing.
 
     Returns:
@@ -91,11 +93,13 @@ async def poll(key: str, viewer: Viewer, place: Place, *, html: bool, seconds: f
         beginning), ``results`` (frames) and ``place``.
 
     Raises:
-        ThreadNotFoundError: ``thread_not_found``: it was deleted meanwhile.
+        ThreadNotFoundError: ``thread_not_found``: it was deleted meanwhile, also where another has its key.
     """
-    feed = Feed(key, viewer, html=html)
+    feed = Feed(thread.key, viewer, html=html)
     try:
         resync = await _start(feed, place)
+        if not feed.shows(thread):
+            raise errors.ThreadNotFoundError
         await _settle(feed)
         frames = await _frames(feed, seconds)
         standing = await stands(feed)

@@ -57,6 +57,8 @@ async def events(request: HttpRequest, key: str) -> HttpResponseBase:
     feed = Feed(key, await in_database(lambda: seen.viewer))
     try:
         moved = await _start(feed, place)
+        if not feed.shows(seen.thread):
+            raise errors.ThreadNotFoundError
         if not moved and await _is_over(feed):
             feed.leave()
             return HttpResponse(status=204)
