@@ -13,6 +13,7 @@ from criogen_threads import errors, inputs, redaction, visitors
 from criogen_threads.api import openapi, problems, waiting
 from criogen_threads.api.permissions import IsSomebody
 from criogen_threads.api.reading import OnlyJSON, StrictJSONParser
+from criogen_threads.conf import settings
 from criogen_threads.engine import reads
 from criogen_threads.policy import get_policy
 from criogen_threads.threads import handle_on
@@ -71,11 +72,12 @@ class View(viewsets.ViewSet):
     def perform_authentication(self, request: Request) -> None:
         """Find a visitor where nobody is logged in. Of them the framework asks no CSRF token; this does."""
         super().perform_authentication(request)
-        if not visitors.is_somebody(request.user):
-            found = visitors.actor(request, make=self.action in self.visitors_begin)
-            if visitors.is_somebody(found):
-                SessionAuthentication().enforce_csrf(request)
-                request.user = found
+        if visitors.is_somebody(request.user):
+            return
+        begins = bool(settings.VISITOR_AGENTS) and self.action in self.visitors_begin
+        if begins or visitors.is_somebody(visitors.actor(request)):
+            SessionAuthentication().enforce_csrf(request)  # before a session is made
+            request.user = visitors.actor(request, make=begins)
 
     def thread(self, key: str) -> Thread:
         """A thread that this user may see.

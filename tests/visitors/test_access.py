@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 
 from criogen_threads import tickets
@@ -121,6 +122,19 @@ def test_f62_a_visitors_changes_need_the_csrf_token(guest: Guest) -> None:
     assert code_of(made, 403) == "permission_denied"
     assert Thread.objects.count() == 1
     assert not Run.objects.exists()
+
+
+def test_f62_a_page_of_another_site_makes_no_session(settings: SettingsWrapper) -> None:
+    an_agent("Hello!")
+    newcomer = Client(enforce_csrf_checks=True)
+    made = newcomer.post("/api/threads/", '{"agent": "helper"}', content_type="application/json")
+    assert code_of(made, 403) == "permission_denied"
+    assert not Session.objects.exists()
+    assert not newcomer.cookies
+    assert code_of(newcomer.get("/api/threads/"), 401) == "not_authenticated"
+    settings.CRIOGEN_THREADS = {}
+    made = newcomer.post("/api/threads/", '{"agent": "helper"}', content_type="application/json")
+    assert code_of(made, 401) == "not_authenticated"
 
 
 def test_a_ticket_is_a_visitors_own() -> None:
