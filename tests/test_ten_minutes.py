@@ -185,7 +185,7 @@ class Site:
     def configuration(self) -> dict[str, Any]:
         status, page = self.ask("GET", "/chat/")
         assert status == 200, page
-        found = re.search(r'<script id="criogen-chat-1"[^>]*>(.*?)</script>', page, re.DOTALL)
+        found = re.search(r'<script id="criogen-chat-[^"]+"[^>]*>(.*?)</script>', page, re.DOTALL)
         assert found is not None, page
         config: dict[str, Any] = json.loads(found[1])
         return config

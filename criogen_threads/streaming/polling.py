@@ -32,7 +32,8 @@ SETTLE_SECONDS = 0.25
 GATHER_SECONDS = 0.2
 """Seconds for which the pieces of an answer are gathered, so that who polls and waits does so five times a second."""
 
-MOST_PARTS = 200
+MOST_PARTS = 50
+"""Parts of a half answer that an address has room for. Of one with more, all are told again from their beginning."""
 
 
 @dataclass
@@ -123,7 +124,9 @@ async def _start(feed: Feed, place: Place) -> bool:
 
 def _place(feed: Feed) -> Place:
     epoch = str(feed.epoch) if feed.epoch else None
-    return Place(epoch, feed.seq, feed.open.message, feed.open.parts, feed.html_end, feed.announced)
+    fits = len(feed.open.parts) <= MOST_PARTS
+    parts, html_end = (feed.open.parts, feed.html_end) if fits else ({}, 0)
+    return Place(epoch, feed.seq, feed.open.message, parts, html_end, feed.announced)
 
 
 async def _settle(feed: Feed) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 register = template.Library()
 
-PLACED = "criogen_threads.chats"
-
 
 @register.inclusion_tag("criogen_threads/chat.html", takes_context=True)
 def criogen_chat(
@@ -41,10 +39,9 @@ def criogen_chat(
             "criogen_chat needs the request: render with it, and have django.template.context_processors.request in"
             " the context processors."
         )
-    number = context.render_context[PLACED] = (context.render_context.get(PLACED) or 0) + 1
     key = str(new_id()) if thread is None else str(thread)
     return {
-        "id": f"criogen-chat-{number}",
+        "id": f"criogen-chat-{new_id()}",
         "config": chat.configuration(request, key, agent, **options),
         "launcher": options.get("launcher", False),
         "theme": theme,

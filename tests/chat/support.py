@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from tests.streaming.puppet import puppet
+from tests.streaming.puppet import puppet, wish
 from tests.streaming.servers import log_in
 
 if TYPE_CHECKING:
@@ -126,6 +126,17 @@ def said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The same of the stored messages."""
     texts = [(each["role"], "".join(block.get("text", "") for block in each["content"])) for each in messages]
     return [(role, text.strip()) for role, text in texts if role != "tool"]
+
+
+def rested(page: Any) -> None:
+    """No answer is under way."""
+    page.get_by_role("button", name="Stop").wait_for(state="detached")
+
+
+def pays(**arguments: Any) -> str:
+    """A wish that needs its owner's approval."""
+    asked = {"tool_call": {"name": "pay", "arguments": {"amount": 40, **arguments}}}
+    return wish([{"text": "I can pay that."}, asked], "It is settled.")
 
 
 def eventually(look: Callable[[], Any]) -> None:

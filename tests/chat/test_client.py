@@ -22,9 +22,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 BEGIN = """async () => {
     const { Chat, ChatError, configuration } = await import("/static/criogen_threads/chat/chat.js");
-    document.querySelector("criogen-chat").remove();
+    const element = document.querySelector("criogen-chat");
+    element.remove();
     window.ChatError = ChatError;
-    window.chat = new Chat(configuration("criogen-chat-1"));
+    window.chat = new Chat(configuration(element.getAttribute("config")));
     window.caught = (promise) => promise.then(
         () => "", (error) => error instanceof ChatError ? error.code : error.name);
 }"""
@@ -123,6 +124,31 @@ def test_p18_p25_p26_p33_p37_the_conversation_is_read_rewound_retried_and_delete
     page.evaluate("chat.delete()")
     assert not Thread.objects.filter(key=client.key).exists()
     assert page.evaluate("chat.send('anew')")["text"] == "You said: anew"
+
+
+def test_one_look_that_fails_does_not_end_a_turn(visit: Callable[..., Visitor]) -> None:
+    visitor = visit(tolerated="503 (Service Unavailable)")
+    page = visitor.open()
+    page.evaluate(BEGIN)
+    page.route("**/runs/*/", lambda route: route.fulfill(status=503), times=1)
+    reply = page.evaluate("chat.send('Hello')")
+    assert (reply["status"], reply["text"]) == ("completed", "You said: Hello")
+    assert Run.objects.get(pk=reply["run_id"]).status == "completed"
+
+
+def test_a_read_that_fails_loses_no_message_that_was_not_sent(visit: Callable[..., Visitor]) -> None:
+    visitor = visit(tolerated="503 (Service Unavailable)")
+    page = visitor.open()
+    page.evaluate(BEGIN)
+    page.evaluate("chat.send('Hello')")
+    page.route("**/messages/**", lambda route: route.fulfill(status=503), times=1)
+    page.route("**/runs/", lambda route: route.fulfill(status=503), times=1)
+    assert page.evaluate("caught(chat.submit('Unsent'))") == "offline"
+    page.evaluate("chat.refresh()")
+    waiting = "chat.transcript.local.map(each => [each.text, each.sending])"
+    assert page.evaluate(waiting) == [["Unsent", "failed"]]
+    page.evaluate("chat.delete()")
+    assert page.evaluate(waiting) == []
 
 
 # Hashed names ----------------------------------------------------------------------------------------------------

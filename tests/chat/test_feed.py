@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.errors import CriogenError
-from tests.chat.support import answers, aside, conversation, eventually, questions, said, say
+from tests.chat.support import answers, aside, conversation, eventually, questions, rested, said, say
 from tests.flush import stop_worker
 from tests.streaming.puppet import wish
 
@@ -30,10 +30,6 @@ def slowly(text: str = COUNTED) -> str:
 def begun(page: Any) -> None:
     """Some of the answer is there, and more is coming."""
     answers(page).last.get_by_text("0, 1, 2").wait_for()
-
-
-def rested(page: Any) -> None:
-    page.get_by_role("button", name="Stop").wait_for(state="detached")
 
 
 def test_f51_a_reload_in_mid_stream_loses_and_doubles_nothing(visit: Callable[..., Visitor]) -> None:
@@ -191,6 +187,26 @@ def test_where_websockets_are_blocked_the_page_polls_and_says_so(visit: Callable
     answers(page).locator("strong", has_text="done").wait_for()
     rested(page)
     assert [role for role, _ in conversation(page)] == ["user", "assistant", "assistant"]
+
+
+def test_a_cursor_that_is_refused_is_not_asked_for_again(visit: Callable[..., Visitor]) -> None:
+    visitor = visit(tolerated="400 (Bad Request)")
+    refusal = {"code": "invalid_option", "detail": "cursor is from the next of a page"}
+    refused: list[str] = []
+
+    def refuse(route: Any) -> None:
+        refused.append(route.request.url)
+        route.fulfill(status=400, json=refusal)
+
+    visitor.page.route_web_socket("**/ws/**", lambda route: route.close(code=3000))
+    visitor.page.route("**/feed/*cursor=*", refuse)
+    aside(visitor.handle().send_sync, "one")
+    page = visitor.open()
+    eventually(lambda: page.wait_for_timeout(25) or refused)
+    say(page, "Hello")
+    answers(page).get_by_text("You said: Hello").wait_for()
+    rested(page)
+    assert conversation(page) == said(visitor.stored())
 
 
 def test_f59_the_work_for_a_piece_does_not_grow_with_what_is_there(visit: Callable[..., Visitor]) -> None:

@@ -50,6 +50,11 @@ def written(request: HttpRequest, tag: str) -> str:
     )
 
 
+def placed(page: str) -> list[str]:
+    """The ids of the configurations that the page's chats name."""
+    return re.findall(r'<criogen-chat config="([^"]+)"', page)
+
+
 def configurations(page: str) -> list[dict[str, Any]]:
     return [json.loads(each) for each in re.findall(r'type="application/json">(.*?)</script>', page)]
 
@@ -73,11 +78,19 @@ def test_two_chats_on_a_page_have_their_own_configuration(request_of: HttpReques
     tag = '{% criogen_chat thread=key agent="helper" %}{% criogen_chat agent="helper" launcher=True theme="dark" %}'
     page = written(request_of, tag)
     one, two = configurations(page)
-    assert re.findall(r'<criogen-chat config="([^"]+)"', page) == ["criogen-chat-1", "criogen-chat-2"]
-    assert 'config="criogen-chat-2" launcher theme="dark"' in page
+    first, second = placed(page)
+    assert f'config="{second}" launcher theme="dark"' in page
+    assert first != second
     assert one["thread"] == "user-1"
     assert len(two["thread"]) == 36
     assert configurations(written(request_of, tag))[1]["thread"] != two["thread"], "each visit is a new conversation"
+
+
+def test_chats_in_two_includes_have_their_own_configuration(request_of: HttpRequest) -> None:
+    part = Template('{% load criogen_chat %}{% criogen_chat agent="helper" %}')
+    page = Template("{% include part %}{% include part %}").render(RequestContext(request_of, {"part": part}))
+    assert re.findall(r'<script id="([^"]+)"', page) == placed(page)
+    assert len(set(placed(page))) == 2
 
 
 def test_f55_nothing_gets_out_of_the_configuration(request_of: HttpRequest) -> None:

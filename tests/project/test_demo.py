@@ -56,7 +56,7 @@ class Browser:
 
     def configuration(self, path: str = "/") -> dict[str, Any]:
         """What the page tells the chat."""
-        found = re.search(r'<script id="criogen-chat-1"[^>]*>(.*?)</script>', self.page(path), re.DOTALL)
+        found = re.search(r'<script id="criogen-chat-[^"]+"[^>]*>(.*?)</script>', self.page(path), re.DOTALL)
         assert found is not None
         config: dict[str, Any] = json.loads(found[1])
         return config

@@ -7,18 +7,25 @@ import http.client
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import pytest
 
 from criogen_threads.engine import reads
 from criogen_threads.engine.pools import in_database
+from criogen_threads.streaming import polling
+from criogen_threads.streaming.feed import Feed
+from criogen_threads.streaming.parts import ARGUMENTS, TEXT
+from criogen_threads.streaming.polling import Place
+from criogen_threads.streaming.wires import Open
 from tests.streaming.conftest import person
 from tests.streaming.puppet import wish
 from tests.streaming.servers import Web, cookie, log_in
 from tests.streaming.transcript import Transcript, stored
 
 if TYPE_CHECKING:
+    from criogen_threads.streaming.showing import Viewer
     from tests.streaming.conftest import Room
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -140,3 +147,15 @@ async def test_a_poll_shows_what_this_person_may_see(site: list[Web], room: Room
         shown = str([frame for frame in poller.frames if "behind" not in str(frame.get("client_id"))])
         assert ("behind the curtain" in shown) == seen
         assert ("rated: w" in shown) == seen
+
+
+def test_the_place_in_a_half_answer_of_many_parts_fits_into_an_address() -> None:
+    feed = Feed("key", cast("Viewer", None))
+    message = str(uuid4())
+    feed.open = Open(message=message, parts={f"{message}:{n}": (ARGUMENTS, 10_000) for n in range(50)})
+    place = polling._place(feed)
+    assert Place.of(place.text()) == place
+    feed.open.parts[message] = (TEXT, 10_000)
+    place = polling._place(feed)
+    assert (place.message, place.parts, place.html_end) == (message, {}, 0)
+    assert Place.of(place.text()) == place

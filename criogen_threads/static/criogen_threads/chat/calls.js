@@ -15,11 +15,12 @@ export class CallRow {
     this.hidden = h("p", { class: "quiet" }, texts.hidden);
     const summary = h("summary", {}, icon("on"), h("span", { class: "call-name", dir: "auto" }, call.name.replaceAll("_", " ")), this.state);
     this.node = h("details", { class: "call", part: "tool" }, summary, this.inputs, this.outputs, this.hidden);
-    this.node.addEventListener("toggle", () => this.update(call));
+    this.node.addEventListener("toggle", () => this.update());
     this.update(call);
   }
 
-  update(call) {
+  update(call = this.call) {
+    this.call = call;
     this.node.dataset.state = call.state;
     this.state.textContent = this.texts[`call_${call.state}`];
     if (!this.node.open) return; // what nobody looks at is not written

@@ -216,8 +216,9 @@ export class CriogenChat extends HTMLElement {
     this.line = line;
     this.status.replaceChildren(line);
     if (chat.connection === "ended" && over) {
-      const back = new URLSearchParams({ next: location.pathname + location.search });
-      this.status.append(" ", h("a", { href: `${this.config.login}?${back}` }, texts.sign_in));
+      const login = new URL(this.config.login, location);
+      login.searchParams.set("next", location.pathname + location.search);
+      this.status.append(" ", h("a", { href: login.href }, texts.sign_in));
     }
   }
 

@@ -168,6 +168,7 @@ export class Chat extends Connection {
   /** Delete the conversation and everything of it. */
   async delete() {
     await this.attempt(() => this.api.delete(this.thread));
+    this.transcript.local = [];
     await this.refresh();
   }
 

@@ -17,6 +17,7 @@ export class Connection extends EventTarget {
     this.transcript = new Transcript((what, detail) => this.#heard(what, detail));
     this.connection = "connecting"; // connecting, open, lost, polling, ended, closed
     this.trouble = ""; // the code of the error that ended it
+    this.following = null; // a token of its own for each time that it is connected
     this.joined = false; // the server has said where what it sends goes on from
   }
 
@@ -27,7 +28,9 @@ export class Connection extends EventTarget {
   }
 
   async #connect() {
+    const mine = (this.following = {});
     await this.#readOrForget();
+    if (mine !== this.following) return; // it was closed meanwhile, and maybe connected anew
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     const address = `${scheme}//${location.host}${this.config.socket}${segment(this.config.thread)}/`;
     this.poller = new Poller(this);
@@ -43,6 +46,7 @@ export class Connection extends EventTarget {
 
   /** Follow it no more. */
   close() {
+    this.following = null;
     this.poller?.stop();
     this.socket?.close();
     this.#become("closed");
@@ -59,15 +63,13 @@ export class Connection extends EventTarget {
 
   /** Where it cannot be read, the feed tells it from its beginning. */
   async #readOrForget() {
-    await this.#read().catch(() => this.transcript.forget());
-    this.tell("structure");
-  }
-
-  async #read() {
+    const { following } = this;
     const query = { limit: PAGE, html: 1, branches: 1 };
-    const page = await this.optional(() => this.api.get(`${this.thread}messages/`, query));
+    const page = await this.optional(() => this.api.get(`${this.thread}messages/`, query)).catch(() => null);
+    if (following !== this.following) return;
     if (page) this.transcript.begin(page);
     else this.transcript.forget();
+    this.tell("structure");
   }
 
   #frame(frame) {

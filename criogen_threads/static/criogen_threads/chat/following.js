@@ -4,7 +4,8 @@ import { ChatError } from "./http.js";
 
 const AT_REST = new Set(["completed", "failed", "requires_action"]);
 const LOOK_AGAIN = 15_000; // at a run whose end was not heard of
-const LOOK_SOON = 2_000; // the same where nothing is pushed
+const LOOK_SOON = 2_000; // the same where nothing is pushed, or the last look failed
+const MOST_MISSED = 60; // looks in a row that do not reach the server, until it is given up
 
 /**
  * Begin a turn, yield its AG-UI events, and at last ``{type: "reply", reply}``.
@@ -23,14 +24,19 @@ export async function* follow(chat, begin, signal) {
   let view = null;
   try {
     run = await begin();
+    let missed = 0;
     for (let listened = signal; !view; ) {
-      yield* heard(ear, run, chat.connection === "open" ? LOOK_AGAIN : LOOK_SOON, listened);
+      yield* heard(ear, run, chat.connection === "open" && !missed ? LOOK_AGAIN : LOOK_SOON, listened);
       if (listened?.aborted) {
         await chat.cancel(run).catch(() => {});
         listened = undefined;
       }
-      view = await chat.api.get(`runs/${run}/`);
-      if (!AT_REST.has(view.status)) view = null;
+      try {
+        view = atRest(await chat.api.get(`runs/${run}/`));
+        missed = 0;
+      } catch (error) {
+        if (error.code !== "offline" || signal?.aborted || ++missed > MOST_MISSED) throw error;
+      }
     }
     signal?.throwIfAborted();
     yield { type: "reply", reply: await replyOf(chat, view) };
@@ -39,6 +45,8 @@ export async function* follow(chat, begin, signal) {
     if (run && !view) chat.cancel(run).catch(() => {});
   }
 }
+
+const atRest = (view) => (AT_REST.has(view.status) ? view : null);
 
 /** The last thing that a turn yields: its reply. */
 export async function replyAtTheEnd(events) {
@@ -94,9 +102,14 @@ class Ear {
     if (signal?.aborted) return null;
     if (!this.queue.length) {
       await new Promise((resolve) => {
-        this.ring = resolve;
-        setTimeout(resolve, milliseconds);
-        signal?.addEventListener("abort", resolve, { once: true });
+        const wake = () => {
+          clearTimeout(timer);
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const timer = setTimeout(wake, milliseconds);
+        signal?.addEventListener("abort", wake);
+        this.ring = wake;
       });
     }
     return (signal?.aborted ? null : this.queue.shift()) ?? null;

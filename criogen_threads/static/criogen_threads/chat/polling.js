@@ -42,7 +42,8 @@ export class Poller {
       this.chat.reached(true);
       this.chat.polled(page);
       this.pause = PAUSE;
-    } catch {
+    } catch (error) {
+      if (error.code !== "offline") this.next = null; // it is refused: begin anew from what is here
       if (this.running) this.chat.reached(false);
       this.pause = Math.min(LONGEST, this.pause * 2);
     }

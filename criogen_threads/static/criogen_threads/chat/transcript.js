@@ -5,6 +5,7 @@
 
 import { HANDLERS } from "./agui.js";
 import { Entry, entriesOf, link, messageOf, settle, unsettle } from "./entries.js";
+import { OpenAnswer } from "./open.js";
 
 export class Transcript {
   /**
@@ -14,16 +15,17 @@ export class Transcript {
    */
   constructor(tell) {
     this.tell = tell;
+    this.local = []; // sent from here, and not told of by the server yet
+    this.runs = new Map(); // ``client_id``: the run that it became
     this.forget();
   }
 
+  /** Forget what the server told; what was sent from here stays. */
   forget() {
     this.epoch = null;
     this.seq = 0;
     this.entries = []; // saved, along the branch that is shown
-    this.open = null; // the answer under way: {entry, parts: Map of {kind, end, call}}
-    this.local = []; // sent from here, and not told of by the server yet
-    this.runs = new Map(); // ``client_id``: the run that it became
+    this.open = null; // the answer under way: an OpenAnswer
     this.state = "absent"; // absent, idle, running, suspended, failed, interrupted
     this.run = null;
     this.pending = [];
@@ -116,13 +118,7 @@ export class Transcript {
   place() {
     const place = { epoch: this.epoch, after: this.seq };
     if (!this.open) return place;
-    const { entry, parts } = this.open;
-    for (const [name, part] of parts) if (part.kind !== "text") parts.delete(name);
-    entry.reasoning = "";
-    entry.calls = [];
-    this.tell("entry", { entry });
-    const text = parts.get(entry.id);
-    return text ? { ...place, message: entry.id, offset: text.end } : place;
+    return { ...place, ...this.open.place() };
   }
 
   /** The server's answer to ``subscribe``. */
@@ -139,7 +135,7 @@ export class Transcript {
       this.tell("wire", { event, run: frame.run });
       HANDLERS[event.type]?.(this, event, frame);
     }
-    if (frame.html && !frame.events.length) this.#block(frame);
+    if (frame.html && !frame.events.length) this.open?.block(frame);
     if (frame.seq !== null) this.seq = frame.seq;
     if (frame.pending) this.#become(frame.state, frame.run, frame.pending);
   }
@@ -161,52 +157,17 @@ export class Transcript {
     if (this.open?.entry.id === id) return this.open.entry;
     if (this.open) this.withdraw(this.open.entry.id);
     const entry = new Entry(id, role, { live: true, run, agent });
-    this.open = { entry, parts: new Map() };
+    this.open = new OpenAnswer(entry, this.tell);
     this.tell("structure");
     return entry;
   }
 
-  part(name, kind, values = {}) {
-    const { entry, parts } = this.open;
-    if (parts.has(name)) this.#restart(entry, parts.get(name));
-    const part = parts.get(name) ?? { kind, end: 0, ...values };
-    parts.set(name, part);
-    if (part.call && !entry.call(name)) {
-      entry.calls.push(part.call);
-      this.tell("entry", { entry });
-    }
+  part(name, kind, values) {
+    this.open.part(name, kind, values);
   }
 
-  #restart(entry, part) {
-    part.end = 0;
-    if (part.call) part.call.arguments = "";
-    else entry[part.kind] = "";
-    entry.blocks = [];
-    this.tell("entry", { entry });
-  }
-
-  grow(name, delta, { offset, end } = {}) {
-    const part = this.open?.parts.get(name);
-    if (!part) return;
-    const missing = offset !== undefined && offset > part.end;
-    if (missing) return void this.tell("stale");
-    if (offset !== undefined && offset < part.end) delta = [...delta].slice(part.end - offset).join("");
-    if (!delta) return;
-    part.end = end ?? part.end + [...delta].length;
-    const { entry } = this.open;
-    if (part.call) part.call.arguments += delta;
-    else entry[part.kind] += delta;
-    this.tell("grow", { entry, kind: part.kind, delta });
-  }
-
-  /** HTML of blocks that are complete in the answer under way. */
-  #block({ message, offset, end, html }) {
-    const entry = this.open?.entry;
-    if (entry?.id !== message) return;
-    if (offset === 0) entry.blocks = [];
-    if (offset !== (entry.blocks.at(-1)?.end ?? 0)) return;
-    entry.blocks.push({ html, offset, end });
-    this.tell("grow", { entry, kind: "block", delta: "" });
+  grow(name, delta, place) {
+    this.open?.grow(name, delta, place);
   }
 
   /** The half answer is void. */
