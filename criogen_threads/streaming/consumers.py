@@ -236,11 +236,15 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             self.feed = Feed(self.key, viewer)
         self.feed.viewer, self.feed.html = viewer, frame.get("html") is True
         try:
-            await self._say("subscribed", **echo(frame), **await subscribed(self.feed, frame))
+            answer = await subscribed(self.feed, frame)
         except Resync:
             epoch = self.feed.watched.epoch
             await self._say("resync", **echo(frame), epoch=str(epoch) if epoch else None)
             return
+        if not self.feed.shows(sight.thread):  # its key was begun between the two: may that one be seen?
+            await self._subscribe(frame)
+            return
+        await self._say("subscribed", **echo(frame), **answer)
         self._writer = self._spawn(self._write(self.feed))
 
     _OWN = {"hello": _hello, "ack": _ack, "ping": _ping, "pong": _pong, "subscribe": _subscribe}
@@ -274,6 +278,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         sight = await self._look()
         if self.closed:
             return
-        feed.viewer = await in_database(lambda: sight.viewer)
-        feed.adopt()
+        if sight.thread is not None and sight.thread.pk == feed.watched.epoch:  # else it is gone or another by now
+            feed.viewer = await in_database(lambda: sight.viewer)
+            feed.adopt()
         await self._say("thread", epoch=str(feed.epoch))
