@@ -150,6 +150,8 @@ def events(views: Iterable[View], to: Audience) -> list[View]:
 def event(view: View, to: Audience) -> View | None:
     """One event; None where it speaks of a call that is not shown. Its ``seq`` is then missing, as others may be."""
     details = view["details"]
+    if view["type"] == "summary" and not (to.everything or to.staff):
+        return None  # it tells what tools said that are kept for staff
     if to.everything or "tool_name" not in details:
         return view
     shown = _details(details, view["agent"], to)

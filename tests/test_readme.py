@@ -69,6 +69,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     yield package
     unregister("support")
     unregister("office")
+    unregister("porter")
     signals.approval_requested.disconnect(package.signals.tell_staff)
 
 
@@ -170,6 +171,14 @@ def test_the_agent_is_registered(shop: ModuleType) -> None:
     assert registry.get_agent("support") is shop.agents.support
     assert list(shop.agents.support.tools) == ["look_up_order", "refund"]
     assert not registry.conflicts()
+
+
+def test_b19_the_porter_needs_no_model_for_its_opening_hours(shop: ModuleType, calling_thread: None) -> None:
+    with scripted("porter", "By the model.") as model:
+        chat = shop.office.porter.thread("t")
+        assert chat.send_sync("What are your opening hours?").text == "Every day from 9 to 5."
+        assert model.requests == []
+        assert chat.send_sync("And your name?").text == "By the model."
 
 
 def test_b16_b17_the_office_asks_its_specialist(shop: ModuleType, calling_thread: None) -> None:

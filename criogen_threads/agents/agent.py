@@ -11,7 +11,9 @@ from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import ImproperlyConfigured
 
 from criogen_threads.agents import options as check
+from criogen_threads.agents.handling import Handling
 from criogen_threads.agents.tool import Tool
+from criogen_threads.agents.window import Window
 from criogen_threads.backends import resolve
 from criogen_threads.backends.base import ToolDefinition
 
@@ -40,6 +42,9 @@ class Agent:
         max_seconds: Seconds that one run may take. None: no limit.
         settings: Passed on to the model, such as ``{"temperature": 0}``.
         description: What the agent is for, for people and for other agents.
+        window: How much of a conversation its model is given: ``Window()``, which is everything, ``LastTurns(n)`` or
+            ``Summary(keep, every)``. What is stored is not changed by it.
+        handling: The site's own hooks around its turns and their steps.
 
     Raises:
         ImproperlyConfigured: One of these is not possible. The text names the agent.
@@ -57,6 +62,8 @@ class Agent:
         max_seconds: check.Seconds | None = None,
         settings: Mapping[str, Any] | None = None,
         description: str = "",
+        window: Window | None = None,
+        handling: Handling | None = None,
     ) -> None:
         owner = f"Agent {name!r}"
         checked_name(owner, name)
@@ -73,6 +80,11 @@ class Agent:
         self.max_seconds = check.seconds(owner, "max_seconds", max_seconds)
         self.settings: Mapping[str, Any] = MappingProxyType(dict(settings or {}))
         self.description = description
+        for option, value, kind in (("window", window, Window), ("handling", handling, Handling)):
+            if not isinstance(value, kind | None):
+                raise ImproperlyConfigured(f"{owner}: {option} must be a {kind.__name__}, not {value!r}.")
+        self.window = window or Window()
+        self.handling = handling
         self.agency: Agency | None = None
 
     def refuse_to_join(self, agency: str, tools: Sequence[Tool]) -> None:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads import errors, payload
 from criogen_threads.backends.base import ModelAnswer, ModelError, ModelRequest, TextDelta
 from criogen_threads.conf import settings
+from criogen_threads.engine.hooks import called
 from criogen_threads.engine.listening import delta_event, discarded_event
 from criogen_threads.engine.pools import in_tool_thread, tamed
 from criogen_threads.ids import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable
 
-    from criogen_threads.agents import Agent, ToolContext
+    from criogen_threads.agents import Agent, Handling, ToolContext
     from criogen_threads.backends.base import Delta
     from criogen_threads.engine.loop import Runner
-    from criogen_threads.models import Message
+    from criogen_threads.engine.viewing import View
 
 logger = logging.getLogger("criogen_threads")
 
@@ -28,20 +29,45 @@ logger = logging.getLogger("criogen_threads")
 class Request:
     """One answer that a run needs. Each sending has a message id of its own: two answers are never mixed."""
 
-    def __init__(self, agent: Agent, context: ToolContext, messages: Sequence[Message], runner: Runner) -> None:
+    def __init__(self, agent: Agent, context: ToolContext, view: View, runner: Runner) -> None:
         self.agent = agent
         self.context = context
-        self.messages = messages
+        self.view = view
         self.runner = runner
         self.message_id = new_id()
 
     async def send(self) -> ModelAnswer:
-        """The model's answer.
+        """The model's answer, or that of the site's handling.
 
         Raises:
             ModelFailedError: ``model_failed``: refused, or still failing after ``MODEL_RETRIES`` repeats.
         """
-        request = await self._request()
+        request, handling = await self._request(), self.agent.handling
+        if handling is None:
+            return await self._sent(request)
+        request = await self._hook(handling.before_step, request, of=ModelRequest)
+        answer = await self._hook(handling.answer, request, of=ModelAnswer | None)
+        if answer is None:
+            answer = await self._sent_or_replaced(handling, request)
+        changed = await self._hook(handling.after_step, answer, of=ModelAnswer)
+        if changed.content != answer.content:
+            self._discard()
+        return _of_a_hook(changed)
+
+    async def _hook(self, hook: Callable[..., Awaitable[Any]], *args: Any, of: Any) -> Any:
+        return await self.runner.interruptible(called(hook, self.context, *args, of=of))
+
+    async def _sent_or_replaced(self, handling: Handling, request: ModelRequest) -> ModelAnswer:
+        try:
+            return await self._sent(request)
+        except errors.ModelFailedError as error:
+            answer = await self._hook(handling.on_step_error, error, of=ModelAnswer | None)
+            if answer is None:
+                raise
+            self._discard()
+            return _of_a_hook(answer)
+
+    async def _sent(self, request: ModelRequest) -> ModelAnswer:
         pause = settings.MODEL_BACKOFF
         for remaining in range(settings.MODEL_RETRIES, -1, -1):
             try:
@@ -67,7 +93,7 @@ class Request:
             raise errors.InternalError("the agent's instructions failed") from error
         return ModelRequest(
             instructions=instructions,
-            messages=[{"role": message.role, "content": message.content} for message in self.messages],
+            messages=self.view.blocks(),
             tools=self.agent.definitions(),
             settings=self.agent.settings,
         )
@@ -105,6 +131,14 @@ class Request:
         self.runner.partial = ""
         self.runner.hear(discarded_event(self.runner.run_id, self.message_id))
         self.message_id = new_id()
+
+
+def _of_a_hook(answer: ModelAnswer) -> ModelAnswer:
+    """What a hook answers has to be storable, like what a model does."""
+    try:
+        return _checked(answer)
+    except ModelError as error:
+        raise errors.InternalError(f"a hook gave an answer that is none: {error}") from error
 
 
 def _checked(answer: ModelAnswer | None) -> ModelAnswer:

@@ -17,6 +17,7 @@ from criogen_threads.engine.journal import saves
 from criogen_threads.engine.journal.atomic import atomic_result
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.pools import in_tool_thread, save_in_tool_thread, tamed
+from criogen_threads.engine.stoppable import is_being_cancelled
 from criogen_threads.engine.transcript import TOOL_FAILED, result_block
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
@@ -93,7 +94,7 @@ async def _outcome(tool: Tool, context: ToolContext, given: Any) -> tuple[Any, s
                     value = await in_tool_thread(_called, tool, context, given)
             return value, ToolCall.Status.DONE
         except asyncio.CancelledError as error:
-            if _is_being_cancelled():
+            if is_being_cancelled():
                 raise
             return _failure(tool, error), ToolCall.Status.ERROR  # the tool cancelled itself
         except Exception as error:
@@ -125,11 +126,6 @@ async def _alone(tool: Tool, context: ToolContext, arguments: dict[str, Any]) ->
     if error is not None:
         raise error
     return value
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class NotAResult(Exception):

@@ -9,7 +9,7 @@ from criogen_threads import errors
 from criogen_threads.conf import settings
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine import reads
-from criogen_threads.engine.journal import delegations, memories, saves, usages
+from criogen_threads.engine.journal import delegations, memories, saves
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.stoppable import UNSAVED
@@ -61,8 +61,7 @@ class Delegating:
             return False
         metadata = await in_database(memories.of_run, database(), call.child_run_id)
         await runner.save_results([self._result(call, *outcome, metadata, start=call.id)])
-        if runner.agent.max_tokens is not None:
-            runner.tokens_below = await in_database(usages.tokens_below, database(), runner.run_id)
+        await runner.account.look_below(runner.agent)
         return True
 
     async def _outcome(self, call: ToolCall, retries: bool) -> tuple[str, str] | None:
@@ -120,8 +119,8 @@ class Delegating:
         first = self._result(calls[0], said, ToolCall.Status.DONE, {memories.HANDED_OVER: agent.name})
         late = [self._result(call, f"It was not: {said}", ToolCall.Status.ERROR, ran=False) for call in calls[1:]]
         results = [*late, first]  # the last message says who goes on
-        runner.tell_usage_apart()
-        saved = await in_database(saves.hand_over, runner.lease, results, agent.name, runner.usage, new_id())
+        runner.account.tell_apart(runner.agent.name)
+        saved = await in_database(saves.hand_over, runner.lease, results, agent.name, runner.account.usage, new_id())
         runner.settled(results, saved)
         runner.become(agent)
 

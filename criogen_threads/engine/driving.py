@@ -87,7 +87,7 @@ async def run(
         await in_database(families.settle, lease.thread_id)  # a run was left: those that it asked for end too
     runner = conduct.drive(Runner(named, lease, actor, listener))
     ended = await runner.run()
-    lease.run.usage = runner.usage
+    lease.run.usage = runner.account.usage
     messages, calls = ended.conversation.messages, ended.conversation.calls
     if runner.agent.agency is None:
         return make_reply(lease.run, ended.status, messages, calls)

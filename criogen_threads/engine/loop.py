@@ -14,10 +14,10 @@ from criogen_threads.engine import lease as leases
 from criogen_threads.engine.asking import Request
 from criogen_threads.engine.calling import Caller
 from criogen_threads.engine.conversation import Conversation
+from criogen_threads.engine.counting import Account
 from criogen_threads.engine.delegation import Delegating
+from criogen_threads.engine.hooks import called, told
 from criogen_threads.engine.journal import families, saves
-from criogen_threads.engine.journal.statements import database
-from criogen_threads.engine.journal.usages import AGENTS, tokens_below
 from criogen_threads.engine.listening import publish_live
 from criogen_threads.engine.planning import Link, Planner, by_agent
 from criogen_threads.engine.pools import in_database, in_tool_thread
@@ -35,6 +35,7 @@ from criogen_threads.engine.transcript import (
     next_action,
     result_block,
 )  # fmt: skip
+from criogen_threads.engine.viewing import view_for
 from criogen_threads.engine.views import saved_events
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
@@ -85,11 +86,9 @@ class Runner(Stoppable):
         self.thread_id, self.run_id = lease.thread_id, lease.run.id
         self.conversation = Conversation()
         self.planner = Planner(agent, lease, actor, chain)
-        self.usage: dict[str, Any] = dict(lease.run.usage)
-        self.step = lease.step
+        self.account = Account(lease.run, lease.step)
         self.starts: dict[UUID, UUID] = {}  # the event of each call's start
         self.partial = ""
-        self.tokens_below = 0  # of the runs that it asked for
 
     # The life of a run -----------------------------------------------------------------------------------------
 
@@ -106,19 +105,23 @@ class Runner(Stoppable):
         worker.runs[self.thread_id] = self
         self.watch(self.agent.max_seconds)
         try:
-            return await self._to_its_end()
+            ended = await self._to_its_end()
         finally:
             self.unwatch()
             if worker.runs.get(self.thread_id) is self:
                 del worker.runs[self.thread_id]
+        if self.agent.handling is not None:
+            await told(self.agent.handling.after_turn, self.planner.context(), ended.status)
+        return ended
 
     async def _to_its_end(self) -> Ended:
         try:
             self._tell(self.lease.saved)
             read = self.lease.conversation
             self.conversation = read if read is not None else await in_database(Conversation.read, self.lease.tail)
-            if self.agent.agency is not None and self.agent.max_tokens is not None:
-                self.tokens_below = await in_database(tokens_below, database(), self.run_id)
+            await self.account.look_below(self.agent)
+            if self.agent.handling is not None:
+                await self.interruptible(called(self.agent.handling.before_turn, self.planner.context()))
             return await self._rounds()
         except UNSAVED:
             raise
@@ -165,7 +168,7 @@ class Runner(Stoppable):
     async def _next(self) -> Action:
         """The next action on the rows as they are now; validating arguments may take a moment, so in a thread."""
         self.heed()
-        over_limit = self._over_limit()
+        over_limit = self.account.over_limit(self.agent)
         if not self.conversation.open_indexes():
             return next_action(self.conversation.tail, (), over_limit=over_limit)
         if self.planner.has_judged(self.conversation):
@@ -178,26 +181,28 @@ class Runner(Stoppable):
 
     async def _ask_model(self) -> Ended | None:
         """One answer, saved with its calls; one without calls completes the run."""
-        request = Request(self.agent, self.planner.context(), self.conversation.messages, self)
+        view = await view_for(self)
+        request = Request(self.agent, self.planner.context(), view, self)
         answer = await request.send()
-        self._count(answer)
-        judge = partial(self.planner.plan_answer, answer, request.message_id, self.step + 1)
+        self.account.add(self.agent.name, answer.usage)
+        judge = partial(self.planner.plan_answer, answer, request.message_id, self.account.step + 1)
         if self.planner.runs_site_code(answer):
             planned = await in_tool_thread(judge)
             judge = partial(list, planned)
-        saved = await in_database(self._judge_and_save, judge, answer, request.message_id, new_id())
+        saved = await in_database(self._judge_and_save, judge, answer, request.message_id, new_id(), view.note())
         self.partial = ""
-        self.step += 1
+        self.account.step += 1
         self.add(saved)
         return None if saved.calls else Ended("completed", self.conversation)
 
     def _judge_and_save(
-        self, judge: Callable[[], Sequence[Planned]], answer: ModelAnswer, message_id: UUID, checkpoint_id: UUID
-    ) -> Saved:
+        self, judge: Callable[[], Sequence[Planned]], answer: ModelAnswer, message_id: UUID, checkpoint_id: UUID,
+        note: dict[str, Any] | None,
+    ) -> Saved:  # fmt: skip
         calls = judge()
         return saves.answer(
-            self.lease, answer, calls, self.usage,
-            finishes=not calls, message_id=message_id, checkpoint_id=checkpoint_id,
+            self.lease, answer, calls, self.account.usage,
+            finishes=not calls, message_id=message_id, checkpoint_id=checkpoint_id, metadata=note,
         )  # fmt: skip
 
     async def _plan(self, calls: Sequence[OpenCall]) -> None:
@@ -259,35 +264,8 @@ class Runner(Stoppable):
         self._tell(await in_database(saves.fail, self.lease, error, new_id(), self.partial))
         if any(row.status == ToolCall.Status.WAITING for row in self.conversation.calls):
             await in_database(families.settle, self.thread_id)  # the runs that it waited for end with it
-
-    # Keeping count -----------------------------------------------------------------------------------------------
-
-    def _over_limit(self) -> str:
-        run, agent = self.lease.run, self.agent
-        if self.step - run.first_step >= agent.max_steps:
-            return f"the run took {agent.max_steps} steps"
-        own = int(self.usage.get("input_tokens", 0)) + int(self.usage.get("output_tokens", 0))
-        tokens = own + self.tokens_below - run.first_tokens
-        if agent.max_tokens is not None and tokens >= agent.max_tokens:
-            return f"the run took {tokens} of {agent.max_tokens} tokens"
-        return ""
-
-    def _count(self, answer: ModelAnswer) -> None:
-        for name, value in (
-            ("input_tokens", answer.usage.input_tokens), ("output_tokens", answer.usage.output_tokens), ("requests", 1),
-            *answer.usage.details.items(),
-        ):  # fmt: skip
-            for usage in (self.usage, *([self._own_usage()] if AGENTS in self.usage else [])):
-                usage[name] = usage.get(name, 0) + value
-
-    def tell_usage_apart(self) -> None:
-        """More than one agent works in this run from now on."""
-        if AGENTS not in self.usage:
-            self.usage = {**self.usage, AGENTS: {self.agent.name: dict(self.usage)}}
-
-    def _own_usage(self) -> dict[str, int]:
-        own: dict[str, int] = self.usage[AGENTS].setdefault(self.agent.name, {})
-        return own
+        if self.agent.handling is not None:
+            await told(self.agent.handling.on_turn_error, self.planner.context(), error)
 
     # Other agents ------------------------------------------------------------------------------------------------
 

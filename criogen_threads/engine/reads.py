@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, OuterRef
 
+from criogen_threads import errors
 from criogen_threads.engine import transcript
-from criogen_threads.engine.journal import branches, families, locks, usages
+from criogen_threads.engine.journal import branches, families, locks, trimming, usages
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.views import (
     approval_view,
@@ -33,6 +34,22 @@ def messages(key: str, last: int | None = None) -> list[dict[str, Any]]:
     found = thread(key)
     tail = found.head.message_id if found and found.head else None
     return [message_view(message) for message in branches.messages(tail, last)]
+
+
+def old_messages(key: str, keep: int) -> tuple[list[dict[str, Any]], UUID | None]:
+    """The messages before the last ``keep`` turns, and the id of the first one behind them; none where all stay.
+
+    Raises:
+        ThreadNotFoundError: ``thread_not_found``.
+        ThreadDelegatedError: ``thread_delegated``.
+    """
+    found = thread(key)
+    if found is None:
+        raise errors.ThreadNotFoundError
+    if found.parent_id is not None:
+        raise errors.ThreadDelegatedError
+    old, first = trimming.old(found.head.message_id if found.head else None, keep)
+    return [message_view(message) for message in old], first.pk if first else None
 
 
 def history(key: str, limit: int) -> list[dict[str, Any]]:
@@ -150,6 +167,17 @@ def rests(run_id: UUID | str) -> bool:
     return True
 
 
+def answer(key: str, message_id: UUID) -> Message | None:
+    """An answer that a model gave in a thread; None for any other message."""
+    own = Message.objects.using(database()).filter(thread__key=key, pk=message_id, role=Message.Role.ASSISTANT)
+    return own.first()
+
+
+def run_of(key: str, run_id: UUID) -> Run | None:
+    """The row of a run of a thread."""
+    return Run.objects.using(database()).filter(thread__key=key, pk=run_id).first()
+
+
 def run(key: str, run_id: UUID) -> dict[str, Any] | None:
     """One run of a thread; None for an unknown one."""
     found = Run.objects.using(database()).filter(thread__key=key, pk=run_id).first()
@@ -209,13 +237,16 @@ def _event_views(found: list[Event]) -> list[dict[str, Any]]:
 
 
 def event_chain(key: str, event_id: UUID) -> list[dict[str, Any]]:
-    """An event and those above it, the root first; empty for an unknown one."""
+    """An event and those above it, the root first; empty for one that the thread does not have.
+
+    What an agent did that was asked hangs below the call that asked it, in the thread of the caller.
+    """
     chain: list[Event] = []
-    own = Event.objects.using(database()).filter(thread__key=key)
-    event = own.filter(pk=event_id).first()
+    every = Event.objects.using(database())
+    event = every.filter(thread__key=key, pk=event_id).first()
     while event is not None and event not in chain:
         chain.insert(0, event)
-        event = own.filter(pk=event.parent_id).first() if event.parent_id else None
+        event = every.filter(pk=event.parent_id).first() if event.parent_id else None
     return _event_views(chain)
 
 
@@ -229,11 +260,18 @@ def statistics(key: str) -> dict[str, Any]:
     names = ToolCall.objects.using(database()).filter(pk__in=completed.values("tool_call"))
     usage = names.values_list("name").annotate(times=Count("pk")).order_by("name")
     return {
-        "message_count": tail[0].position if tail else 0,
+        "message_count": tail[0].position - _cut_off(found.pk) if tail else 0,
         "last_activity_ms": milliseconds(found.last_message_at),
         "current_run_status": found.current_run.status if found.current_run else None,
         "tool_usage": dict(usage),
     }
+
+
+def _cut_off(thread_id: UUID) -> int:
+    """How many messages of a thread's beginning are gone."""
+    cuts = Checkpoint.objects.using(database()).filter(thread=thread_id, cut=True, message__isnull=False)
+    first = cuts.order_by("version").values_list("message__position", flat=True).first()
+    return first - 1 if first else 0
 
 
 def run_with_thread(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:

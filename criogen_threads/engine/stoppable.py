@@ -107,6 +107,12 @@ class Stoppable:
             timer.cancel()
 
 
+def is_being_cancelled() -> bool:
+    """Whether somebody else cancels this task; code that it runs may also cancel itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _passed_on(error: errors.CriogenError) -> errors.CriogenError:
     """What stops a run that was asked for by one that this stops."""
     return error if isinstance(error, UNSAVED) else errors.RunCancelledError()

@@ -41,7 +41,7 @@ def message_view(message: Message) -> dict[str, Any]:
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A place to ``rewind`` to."""
+    """A place to ``rewind`` to; ``cut`` stands on one before which the history was cut off."""
     return {
         "id": str(checkpoint.id),
         "version": checkpoint.version,
@@ -51,6 +51,7 @@ def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
         "run_id": _text(checkpoint.run_id),
         "parent_id": _text(checkpoint.parent_id),
         "created_at_ms": milliseconds(checkpoint.created_at),
+        **({"cut": True} if checkpoint.cut is True else {}),  # else False, or left to the database
     }
 
 

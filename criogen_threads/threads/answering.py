@@ -140,6 +140,7 @@ class Answering(Base):
         for call in reads.calls(thread.id, answers):
             answers[call.id] = self._checked(call, answers[call.id])
         posts.decide(self.id, answers, self.actor_id, version)
+        families.awake(self.id)
         return run.id
 
     def _checked(self, call: ToolCall, decision: Decision) -> Decision:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from asgiref.sync import iscoroutinefunction
 
 from criogen_threads import errors, inputs
+from criogen_threads.engine import reads
 from criogen_threads.engine.admission import Conduct
-from criogen_threads.engine.journal import families, posts, rewinds
-from criogen_threads.engine.pools import in_database
+from criogen_threads.engine.journal import families, posts, rewinds, trimming
+from criogen_threads.engine.pools import in_database, in_tool_thread
 from criogen_threads.engine.views import checkpoint_view, event_view
 from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from uuid import UUID
 
     from criogen_threads.agents import Agent
+
+
+Archive: TypeAlias = "Callable[[list[dict[str, Any]]], Awaitable[Any] | Any]"
 
 
 class Changing(Base):
@@ -86,6 +93,43 @@ class Changing(Base):
 
     delete_sync = blocking(delete, writes=True)
 
+    async def trim(
+        self, keep: int, *, archive: Archive | None = None, on_busy: str | None = None, timeout: float | None = None
+    ) -> int:
+        """Cut off old history: everything before the last turns, on every branch, with its checkpoints.
+
+        The conversation begins with the first message that is left; the checkpoint that stood there has ``cut``, and
+        nothing older can be rewound to. The conversations of agents that were asked stay as they are.
+
+        Args:
+            keep: How many turns stay, 1 or more.
+            archive: Called before with the messages of the conversation that go, as ``messages`` gives them, and may be
+                async; what it raises is raised here, and nothing is cut off.
+
+        Returns:
+            How many messages are gone.
+
+        Raises:
+            ThreadBusyError: ``thread_busy``.
+            ThreadNotFoundError: ``thread_not_found``.
+            ThreadDelegatedError: ``thread_delegated``.
+            PermissionDeniedError: ``permission_denied``: who may delete the thread may do this.
+        """
+        if inputs.limit(keep, "keep") < 1:
+            raise errors.InvalidOptionError("keep is a number of turns, 1 or more")
+        await self._may_change("delete")
+        old, first = await in_database(reads.old_messages, self.id, keep)
+        if archive is not None and first is not None:
+            await _archived(archive, old)
+        if first is None:
+            return 0
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
+        return await conduct.see_through(
+            conduct.once_free(trimming.cut, self.id, first, on_busy=inputs.on_busy(on_busy), key=self.id)
+        )
+
+    trim_sync = blocking(trim, writes=True)
+
     async def describe(self, *, title: str | None = None, metadata: dict[str, Any] | None = None) -> None:
         """Set the title, the metadata, or both.
 
@@ -130,3 +174,10 @@ class Changing(Base):
         return event_view(event, None, None)
 
     create_event_sync = blocking(create_event, writes=True)
+
+
+async def _archived(archive: Archive, old: list[dict[str, Any]]) -> None:
+    if iscoroutinefunction(archive):
+        await archive(old)
+    else:
+        await in_tool_thread(archive, old)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import inputs
-from criogen_threads.engine import reads, siblings
+from criogen_threads.engine import reads, siblings, trees, viewing
 from criogen_threads.engine.chains import format_chain
 from criogen_threads.engine.pools import in_database
+from criogen_threads.engine.views import message_view
 from criogen_threads.threads.base import Base
 from criogen_threads.threads.syncing import blocking
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from criogen_threads.models import Run
 
 
 class Reading(Base):
@@ -58,6 +61,18 @@ class Reading(Base):
 
     siblings_sync = blocking(siblings)
 
+    async def given(self, message_id: str | UUID) -> list[dict[str, Any]] | None:
+        """What the model was given of the conversation for one of its answers: the agent's ``window`` decides.
+
+        Returns:
+            The messages, the summary first where there was one; None for what is no answer of this thread.
+        """
+        await self._may("see")
+        wanted = inputs.identifier(message_id)
+        return None if wanted is None else await in_database(_given, self.id, wanted)
+
+    given_sync = blocking(given)
+
     async def history(self, limit: int = 20) -> list[dict[str, Any]]:
         """The checkpoints from the head back, newest first: ``id`` (for ``rewind``), ``version``, ``status``,
         ``source``, ``step``, ``run_id``, ``parent_id`` and ``created_at_ms``."""
@@ -82,6 +97,27 @@ class Reading(Base):
     run_sync = blocking(run)
     get_run = run
     get_run_sync = run_sync
+
+    async def run_tree(self, run_id: str | UUID) -> dict[str, Any] | None:
+        """A run of this thread with its calls, each with the run of the agent that it asked, and so on: with durations
+        and what each cost. None when it is unknown."""
+        found = await self._found(run_id)
+        return None if found is None else await in_database(trees.tree, found)
+
+    run_tree_sync = blocking(run_tree)
+
+    async def callers(self, run_id: str | UUID) -> list[dict[str, Any]]:
+        """The chain of runs that led to a run of this thread, the one that people began first and itself last; empty
+        when it is unknown."""
+        found = await self._found(run_id)
+        return [] if found is None else await in_database(trees.callers, found)
+
+    callers_sync = blocking(callers)
+
+    async def _found(self, run_id: str | UUID) -> Run | None:
+        await self._may("see")
+        wanted = inputs.identifier(run_id)
+        return None if wanted is None else await in_database(reads.run_of, self.id, wanted)
 
     async def get_current_run(self) -> dict[str, Any] | None:
         """The run that the thread stands at: under way, waiting, failed or completed."""
@@ -136,3 +172,8 @@ class Reading(Base):
         return await in_database(reads.statistics, self.id)
 
     thread_state_sync = blocking(thread_state)
+
+
+def _given(key: str, message_id: UUID) -> list[dict[str, Any]] | None:
+    answer = reads.answer(key, message_id)
+    return None if answer is None else [message_view(message) for message in viewing.given_for(answer)]

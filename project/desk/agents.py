@@ -15,6 +15,7 @@ from project.desk.script import respond
 
 if TYPE_CHECKING:
     from criogen_threads.backends.base import ModelBackend
+    from criogen_threads.backends.scripted import Respond
 
 INSTRUCTIONS = """\
 You are the support desk of a small shop. Be brief and friendly. Look an order up before you speak of it or
@@ -82,10 +83,10 @@ def _order(number: str, *, lock: bool = False) -> Order:
         raise ToolError(f"There is no order {number}.") from None
 
 
-def model() -> str | ModelBackend:
-    """The model that the settings name: a provider's, or the script of this site, which works offline."""
+def model(script: Respond = respond) -> str | ModelBackend:
+    """The model that the settings name: a provider's, or a script of this site, which works offline."""
     name: str = settings.DESK_MODEL
-    return ScriptedModel(respond, delay=0.01) if name == "scripted" else name
+    return ScriptedModel(script, delay=0.01) if name == "scripted" else name
 
 
 desk = register(
@@ -97,3 +98,5 @@ desk = register(
         tools=[look_up_order, refund, book_call_back],
     )
 )
+
+from project.desk import reception  # noqa: E402, F401 (the agency of this site, which uses these tools)

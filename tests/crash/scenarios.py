@@ -7,6 +7,7 @@ it and the new one that goes on after it run the same code.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -102,7 +103,8 @@ async def answer(stage: Stage, thread: Thread | None) -> None:
     assert thread is not None
     waiting = await in_database(reads.pending, thread.pk, thread.current_run_id)
     if not waiting:
-        await stage.handle.retry()
+        with suppress(errors.ThreadSuspendedError):  # agents that were asked had still to go back with a rewind
+            await stage.handle.retry()
     elif len(waiting) == 1:
         await stage.handle.approve()
     else:

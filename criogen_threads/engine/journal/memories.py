@@ -45,3 +45,10 @@ def last(messages: Iterable[Message], agent: str) -> UUID | None:
         if agent in (earlier := metadata.get(EARLIER) or {}):
             return UUID(earlier[agent])
     return None
+
+
+def agents_of(message: Message) -> list[str]:
+    """The agents of whose memory a message speaks."""
+    metadata: Mapping[str, Any] = message.metadata or {}
+    found = metadata.get(NAME)
+    return [*(metadata.get(EARLIER) or {}), *([found["agent"]] if found else [])]

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads import errors
-    from criogen_threads.backends.base import ModelAnswer
+    from criogen_threads.backends.base import ModelAnswer, Usage
     from criogen_threads.engine.journal.calls import Planned
     from criogen_threads.engine.journal.pen import Locked, Saved
     from criogen_threads.engine.journal.statements import Session
     from criogen_threads.engine.journal.takes import Lease
+    from criogen_threads.models import Message
     from criogen_threads.models.tool_call import ToolCallQuerySet
 
 
@@ -54,19 +55,21 @@ def answer(
     finishes: bool,
     message_id: UUID,
     checkpoint_id: UUID,
+    metadata: dict[str, Any] | None = None,
 ) -> Saved:
     """Save an answer of the model and its calls; one that finishes the run frees the thread as well.
 
     Args:
         calls: A row for each tool call; those that start at once are already running.
         usage: The run's usage, this request included.
+        metadata: Of the answer's message.
 
     Raises:
         As ``hold``.
     """
     locked = hold(session, lease)
     run, pen = lease.run, Pen(session, locked)
-    pen.message("assistant", answer.content, id=message_id, run_id=run.id, agent=run.agent)
+    pen.message("assistant", answer.content, id=message_id, run_id=run.id, agent=run.agent, metadata=metadata)
     status = "completed" if finishes else "in_progress"
     pen.checkpoint("step", status, id=checkpoint_id, run_id=run.id, step=(locked.step or 0) + 1)
     pen.event("message", run, parent=run.id, message_id=message_id)
@@ -89,6 +92,25 @@ def _completed(pen: Pen, run: Run, message_id: UUID | None) -> dict[str, Any]:
 def free(pen: Pen, status: str) -> None:
     """Let the thread go."""
     pen.thread(status=status, holder=None, cancel_mark=None)
+
+
+@write
+def summary(session: Session, lease: Lease, message: Message, used: Usage, usage: dict[str, Any]) -> Saved:
+    """Save a summary beside the conversation, which stays as it is. No checkpoint: nothing was said.
+
+    Args:
+        message: Its parent is the last message that it covers.
+        used: What it cost.
+        usage: The run's usage, this request included.
+    """
+    locked = hold(session, lease)
+    run, pen = lease.run, Pen(session, locked)
+    message.created_at = locked.now
+    session.insert([message])
+    pen.event("summary", run, parent=run.id, message_id=message.pk)
+    pen.thread(tokens=locked.tokens + used.input_tokens + used.output_tokens)
+    pen.update(Run, run.id, usage=usage)
+    return save(pen, lease)
 
 
 @write

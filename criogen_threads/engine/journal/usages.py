@@ -41,7 +41,7 @@ def totals(alias: str, runs: Iterable[Run]) -> dict[UUID, dict[str, Any]]:
     for run_id in asked:
         sums: dict[str, int] = {}
         for usage in by_agent[run_id].values():
-            _sum(sums, usage)
+            add(sums, usage)
         found[run_id] = {**sums, AGENTS: by_agent[run_id]}
     return found
 
@@ -53,10 +53,11 @@ def _by_agent(run: Run) -> dict[str, dict[str, int]]:
 
 def _add(to: dict[str, dict[str, int]], more: Mapping[str, Mapping[str, int]]) -> bool:
     for agent, usage in more.items():
-        _sum(to.setdefault(agent, {}), usage)
+        add(to.setdefault(agent, {}), usage)
     return True
 
 
-def _sum(to: dict[str, int], more: Mapping[str, int]) -> None:
+def add(to: dict[str, Any], more: Mapping[str, int]) -> None:
+    """Add one usage to another."""
     for name, value in more.items():
         to[name] = to.get(name, 0) + value

@@ -24,6 +24,7 @@ from project.desk.talk.talk import Talk
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
+    from criogen_threads.agents import Agent
     from project.desk.talk.lines import Lines
 
 
@@ -33,6 +34,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--script", metavar="FILE", help="Lines to say; blank ones and # are skipped.")
         parser.add_argument("--thread", metavar="KEY", default="demo", help="Which conversation. Default: demo.")
+        parser.add_argument("--agent", metavar="NAME", default="desk", help="Who answers: desk or reception.")
         parser.add_argument("--new", action="store_true", help="Forget what was said in it before.")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -43,7 +45,8 @@ class Command(BaseCommand):
             lines = _lines(options["script"], screen, stack)
             try:
                 demo.prepare()
-                well = _begin(options["thread"], lines, screen, new=options["new"]).run()
+                agent = get_agent(options["agent"])
+                well = _begin(agent, options["thread"], lines, screen, new=options["new"]).run()
             except (CriogenError, DatabaseError) as error:
                 raise CommandError(str(error)) from error
         if not well:
@@ -59,11 +62,10 @@ def _lines(script: str | None, screen: Screen, stack: ExitStack) -> Lines:
         raise CommandError(_("The script cannot be read: %(error)s") % {"error": error}) from error
 
 
-def _begin(key: str, lines: Lines, screen: Screen, *, new: bool) -> Talk:
-    desk = get_agent("desk")
+def _begin(agent: Agent, key: str, lines: Lines, screen: Screen, *, new: bool) -> Talk:
     if new:
-        desk.thread(key).delete_sync()
-    return Talk(desk, key, visitor=people.visitor(), staff=people.staff(), lines=lines, screen=screen)
+        agent.thread(key).delete_sync()
+    return Talk(agent, key, visitor=people.visitor(), staff=people.staff(), lines=lines, screen=screen)
 
 
 def _has_colours(out: Any, options: dict[str, Any]) -> bool:
