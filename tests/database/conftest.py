@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
@@ -10,8 +11,9 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, connections
 
+from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.journal.writing import patiently
-from project.database import database
+from project import database as site
 from tests.flush import flush, stop_worker
 from tests.services import PostgreSQL
 from tests.support import forget_agents
@@ -22,17 +24,18 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
     from pytest_django.fixtures import SettingsWrapper
 
-ALIAS = "breakable"
+_numbers = count(1)
 POOL = {"timeout": 0.3, "reconnect_timeout": 0.1}
-ENTRY: dict[str, Any] = {}
-"""The settings of that database: always this one object, since threads that outlive a module keep hold of it."""
 
 
 class Router:
     """Everything goes to the database that may break."""
 
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+
     def db_for_read(self, model: Any, **hints: Any) -> str:
-        return ALIAS
+        return self.alias
 
     db_for_write = db_for_read
 
@@ -41,6 +44,10 @@ class Breakable(PostgreSQL):
     """A server whose connections can be ended, and which may crash: what it has committed is in its log."""
 
     settings: ClassVar = {**PostgreSQL.settings, "synchronous_commit": "on"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alias = f"breakable_{next(_numbers)}"  # threads remember what they have reached under a name
 
     def terminate(self) -> None:
         """End every connection but that of this call, as an administrator or a failover does."""
@@ -61,59 +68,60 @@ def one_server(request: pytest.FixtureRequest, django_db_blocker: DjangoDbBlocke
     if connection.vendor == "sqlite":
         pytest.skip("a file does not go away")
     with getattr(request.module, "SERVER", Breakable)() as server, django_db_blocker.unblock():
-        entry = database(server.url)
+        entry = site.database(server.url)
         entry["OPTIONS"]["pool"] |= POOL
-        ENTRY.clear()
-        ENTRY.update(connections.configure_settings({"default": {}, ALIAS: entry})[ALIAS])
-        connections.settings[ALIAS] = ENTRY
-        call_command("migrate", database=ALIAS, verbosity=0)
+        connections.settings[server.alias] = connections.configure_settings({"default": {}, server.alias: entry})[
+            server.alias
+        ]
+        call_command("migrate", database=server.alias, verbosity=0)
         try:
             yield server
         finally:
-            _forget_connections()
-            del connections.settings[ALIAS]
+            _forget_connections(server.alias)
+            del connections.settings[server.alias]
 
 
 @contextmanager
 def reached_by(**changed: Any) -> Iterator[None]:
     """Reach the database in another way while the block runs: other entries of its settings."""
-    before = dict(ENTRY)
+    entry = connections.settings[database()]
+    before = dict(entry)
     try:
-        _forget_connections()
-        ENTRY.update(changed)
+        _forget_connections(database())
+        entry.update(changed)
         yield
     finally:
         stop_worker()
-        _forget_connections()
-        ENTRY.update(before)
+        _forget_connections(database())
+        entry.update(before)
 
 
 @pytest.fixture
 def server(one_server: Breakable, settings: SettingsWrapper, django_db_blocker: DjangoDbBlocker) -> Iterator[Breakable]:
     """The server, running and empty."""
     with django_db_blocker.unblock():
-        settings.DATABASE_ROUTERS = [Router()]
+        settings.DATABASE_ROUTERS = [Router(one_server.alias)]
         settings.CRIOGEN_THREADS = {"DATABASE_RETRY_SECONDS": 10, "HEARTBEAT_SECONDS": 5, "MODEL_BACKOFF": 0.01}
         stop_worker()
         yield one_server
         one_server.start()
         stop_worker()
         forget_agents()
-        connections[ALIAS].close()
-        patiently(lambda: flush(connections[ALIAS]))
-        connections[ALIAS].close()
+        connections[one_server.alias].close()
+        patiently(lambda: flush(connections[one_server.alias]))
+        connections[one_server.alias].close()
 
 
 @pytest.fixture
 def pool_size(server: Breakable, request: pytest.FixtureRequest) -> Iterator[int]:
     """The database behind a pool that has at most so many connections."""
-    options = connections.settings[ALIAS]["OPTIONS"]
+    options = connections.settings[server.alias]["OPTIONS"]
     with reached_by(OPTIONS={**options, "pool": {**POOL, "min_size": 1, "max_size": request.param}}):
         yield request.param
 
 
-def _forget_connections() -> None:
+def _forget_connections(alias: str) -> None:
     with suppress(AttributeError):
-        connections[ALIAS].close()
-        connections[ALIAS].close_pool()  # type: ignore[attr-defined]
-        del connections[ALIAS]
+        connections[alias].close()
+        connections[alias].close_pool()  # type: ignore[attr-defined]
+        del connections[alias]

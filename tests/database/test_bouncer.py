@@ -10,11 +10,12 @@ from django.db import connections
 
 from criogen_threads.agents import Tool
 from criogen_threads.engine import lease
+from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Thread
-from project.database import database
+from project import database as site
 from project.desk.models import CallBack
 from tests.database.bouncer import PROGRAM, PgBouncer
-from tests.database.conftest import ALIAS, POOL, reached_by
+from tests.database.conftest import POOL, reached_by
 from tests.database.test_lost_commits import a_life
 from tests.database.turn import Turn
 from tests.support import an_agent, call, in_db, is_valid, results
@@ -40,7 +41,7 @@ def one_bouncer(one_server: Breakable) -> Iterator[PgBouncer]:
 @pytest.fixture
 def bouncer(server: Breakable, one_bouncer: PgBouncer, django_db_blocker: DjangoDbBlocker) -> Iterator[PgBouncer]:
     """The database through a bouncer with two connections, as a site is told to name it."""
-    entry = database(one_bouncer.url)
+    entry = site.database(one_bouncer.url)
     options = {**entry["OPTIONS"], "pool": {**entry["OPTIONS"]["pool"], **POOL}, "prepare_threshold": None}
     with (
         django_db_blocker.unblock(),
@@ -59,7 +60,7 @@ async def test_c2_a_life_behind_a_bouncer_is_like_any_other(server: Breakable, b
 
 
 def _host() -> Any:
-    return connections[ALIAS].settings_dict["HOST"]
+    return connections[database()].settings_dict["HOST"]
 
 
 async def test_f42_f43_turns_at_once_share_two_connections(bouncer: PgBouncer) -> None:
@@ -86,7 +87,7 @@ async def test_nothing_of_a_save_is_left_in_the_session_that_the_next_client_get
 
 
 def _limits() -> set[str]:
-    with connections[ALIAS].cursor() as cursor:
+    with connections[database()].cursor() as cursor:
         cursor.execute("SELECT setting FROM pg_settings WHERE name IN ('transaction_timeout', %s, %s)",
                        ["idle_in_transaction_session_timeout", "lock_timeout"])  # fmt: skip
         return {setting for (setting,) in cursor.fetchall()}

@@ -12,9 +12,9 @@ import pytest
 from django.db import connections
 
 from criogen_threads.agents import Tool
+from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Run, Thread, Worker
 from project.desk.models import CallBack
-from tests.database.conftest import ALIAS
 from tests.database.turn import Turn
 from tests.support import an_agent, call, in_db, is_valid, refused, results
 
@@ -39,10 +39,10 @@ def taken(size: int) -> Iterator[None]:
     ready, over = threading.Barrier(size + 1), threading.Event()
 
     def take() -> None:
-        connections[ALIAS].ensure_connection()
+        connections[database()].ensure_connection()
         ready.wait(20)
         over.wait(60)
-        connections[ALIAS].close()
+        connections[database()].close()
 
     threads = [threading.Thread(target=take) for _ in range(size)]
     for thread in threads:
@@ -122,12 +122,12 @@ async def test_a_turn_waits_until_the_site_gives_connections_back(pool_size: int
 @pool(2)
 async def test_the_lease_outlives_an_empty_pool_and_retry_goes_on(pool_size: int, settings: SettingsWrapper) -> None:
     """The beat has a connection outside the pool: the worker stays alive, and lets go of what could not be saved."""
-    settings.CRIOGEN_THREADS |= {"DATABASE_RETRY_SECONDS": 0.5, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}
+    settings.CRIOGEN_THREADS |= {"DATABASE_RETRY_SECONDS": 0.5, "LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5}
     emptied = taken(pool_size)
     turn = Turn(asked_again=emptied.__enter__)
     with refused("database_unavailable"):
         await turn.chat.send("Hello")
-    await asyncio.sleep(2.5)  # longer than the lease
+    await asyncio.sleep(4.5)  # longer than the lease
     emptied.__exit__(None, None, None)
     settings.CRIOGEN_THREADS |= {"DATABASE_RETRY_SECONDS": 30}
     with refused("thread_interrupted"):
