@@ -31,6 +31,9 @@ logger = logging.getLogger("criogen_threads")
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the cancel marks of this worker's threads."""
 
+OVERDUE_SECONDS = 3.0
+"""Seconds that a new turn waits for the beat of a worker whose time is over."""
+
 
 class LiveRun(Protocol):
     """A run that is alive in this process."""
@@ -71,7 +74,9 @@ class Worker:
                 self._register()
                 self._beating = threading.Thread(target=self._beat, name="criogen-beat", daemon=True)
                 self._beating.start()
-            return self.id
+        if not self.alive:  # the database was away: the beat, which is at it, finds out whether this is a new worker
+            _wait_until(lambda: self.alive or self.stopping, OVERDUE_SECONDS)
+        return self.id
 
     def _register_once(self) -> None:
         """Without a beat: a row that the test's own transaction may have taken back."""
@@ -114,7 +119,7 @@ class Worker:
     def _beat_until_stopped(self) -> None:
         next_beat = time.monotonic() + settings.HEARTBEAT_SECONDS
         while not self._awake.wait(min(LOOK_SECONDS, settings.HEARTBEAT_SECONDS)):
-            beats = time.monotonic() >= next_beat
+            beats = time.monotonic() >= next_beat or not self.alive
             try:
                 if beats:
                     self._renew()

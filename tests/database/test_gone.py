@@ -101,7 +101,7 @@ async def test_p18_an_outage_that_is_too_long_ends_the_call_and_retry_goes_on(
 async def test_an_outage_longer_than_the_lease_ends_the_run_and_retry_goes_on(
     server: Breakable, settings: SettingsWrapper
 ) -> None:
-    settings.CRIOGEN_THREADS |= {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5}
+    settings.CRIOGEN_THREADS |= {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 3}
 
     async def away() -> None:
         await asyncio.to_thread(server.stop)

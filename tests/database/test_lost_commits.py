@@ -19,7 +19,7 @@ from tests.support import an_agent, call, in_db, texts
 if TYPE_CHECKING:
     from tests.database.conftest import Breakable
 
-COMMITS = 26
+COMMITS = 24
 GOOD: dict[str, Any] = {}  # what comes of a life in which nothing breaks
 
 
