@@ -13,6 +13,7 @@ from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import families, posts
 from criogen_threads.engine.journal.posts import Decision
+from criogen_threads.engine.journal.writing import patiently
 from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.redaction import restored
@@ -140,7 +141,7 @@ class Answering(Base):
         for call in reads.calls(thread.id, answers):
             answers[call.id] = self._checked(call, answers[call.id])
         posts.decide(self.id, answers, self.actor_id, version)
-        families.awake(self.id)
+        patiently(lambda: families.awake(self.id))  # repeated alone: the answers are on record
         return run.id
 
     def _checked(self, call: ToolCall, decision: Decision) -> Decision:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from criogen_threads.engine import lease
 from tests.database.phases import NAMES, Errand, Phases
+from tests.database.test_lost_commits import a_life
 from tests.support import in_db
 
 if TYPE_CHECKING:
@@ -34,6 +35,29 @@ async def test_f42_f04_a_crash_of_the_server_in_any_phase_of_a_turn_is_not_notic
         except Exception:
             failures.append(f"{phase}:\n{traceback.format_exc(limit=-2)}")
     assert not failures, f"{len(failures)} of {len(phases)} phases:\n\n" + "\n".join(failures)
+
+
+async def test_f42_f04_nor_right_behind_any_commit_of_a_life(server: Breakable) -> None:
+    """Asked, approved, submitted, rewound, retried, described, deleted: what follows a commit is repeated alone."""
+    await in_db(lease.current().ensure)
+    phases, good = await _life()
+    phases = [phase for phase in phases if phase.startswith("after a commit")]
+    failures = []
+    for phase in phases:
+        try:
+            _, lived = await _life(phase, lambda: server.restart("immediate"))
+            assert lived == good
+        except Exception:
+            failures.append(f"{phase}:\n{traceback.format_exc(limit=-2)}")
+    assert not failures, f"{len(failures)} of {len(phases)} phases:\n\n" + "\n".join(failures)
+
+
+async def _life(at: str | None = None, strike: Callable[[], None] | None = None) -> tuple[list[str], Any]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        phases = Phases(monkeypatch, at, strike)
+        lived = await a_life("t")
+    assert at is None or at in phases.seen, "it did not come so far"
+    return phases.seen, lived
 
 
 async def _errand(key: str, at: str | None = None, strike: Callable[[], None] | None = None) -> list[str]:
