@@ -148,7 +148,7 @@ def _outcome(call: OpenCall) -> str:
         return EXPIRED
     if call.status == "unknown" and (call.problem or call.on_crash == "report"):
         return MAY_HAVE_RUN
-    return call.problem
+    return "" if call.status == "waiting" else call.problem  # whom it asked is not asked again, but is waited for
 
 
 # What the model reads -----------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from django.contrib.auth.models import Permission
 from criogen_threads.agents import Agent, tool
 from criogen_threads.engine import reads
 from criogen_threads.engine.dispatch.executing import execute_due
-from criogen_threads.engine.journal import families, leftovers, posts, rewinds
+from criogen_threads.engine.journal import families, leftovers, posts, rewinds, saves
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.recovery import recover
 from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.policy import get_policy
 from tests.agency.support import an_agency, ask, runs_of, statuses, threads_of
-from tests.support import Heard, call, in_db, refused, results, texts
+from tests.support import Gate, Heard, call, gated, in_db, refused, results, texts
 
 if TYPE_CHECKING:
     from criogen_threads.threads import ThreadHandle
@@ -299,3 +299,105 @@ async def test_p34_a_rewind_away_from_a_suspended_chain_ends_the_runs_below() ->
     reply = await chat.retry()
     assert reply.status == "suspended"
     assert (await chat.approve()).text == "top is done"
+
+
+async def test_f01_f28_answers_from_everywhere_at_once_run_the_chain_once() -> None:
+    chain = Chain()
+    chat = await chain.begin()
+    deep = await handle_of(chain, 2)
+    done = await asyncio.gather(
+        chat.approve(), deep.approve(), chat.reject("no"), recover(), recover(), return_exceptions=True
+    )
+    lost = [each for each in done if isinstance(each, BaseException)]
+    assert {getattr(each, "code", each) for each in lost} <= {"resume_invalid"}
+    while not await in_db(reads.rests, (await chat.runs())[0]["id"]):
+        await asyncio.sleep(0.01)
+    assert await in_db(statuses, "one") == DONE
+    assert chain.ran in (["look", "pay 5"], ["look"])
+    [decided] = await in_db(lambda: list(ToolCall.objects.filter(decided_at__isnull=False)))
+    assert (decided.status == "done") == (len(chain.ran) == 2)
+
+
+async def test_f35_everything_at_once_in_one_family_ends_and_leaves_no_lock() -> None:
+    chain = Chain()
+    chat = await chain.begin()
+    deep, middle = await handle_of(chain, 2), await handle_of(chain, 1)
+    await asyncio.gather(
+        chat.approve(),
+        deep.approve(),
+        middle.cancel(),
+        recover(),
+        chat.cancel(),
+        chat.delete(on_busy="interrupt"),
+        return_exceptions=True,
+    )
+    await chat.delete(on_busy="interrupt")
+    for model in (Thread, Run, ToolCall):
+        assert await in_db(model._base_manager.count) == 0
+
+
+async def test_a_specialist_that_is_gone_while_it_is_waited_for_is_waited_for() -> None:
+    """The site was changed meanwhile: the call cannot be made any more, but it was."""
+    chain = Chain()
+    chat = await chain.begin()
+    middle = chain.agency.agents["middle"]
+    tools = middle.tools
+    middle.tools = {}
+    await in_db(families.settle, (await in_db(Thread.objects.get, key="one")).pk)
+    assert await in_db(statuses, "one") == WAITS
+    middle.tools = tools
+    assert (await chat.approve()).text == "top is done"
+
+
+@pytest.mark.parametrize("who", ["middle", "top"])
+async def test_an_answer_that_comes_while_a_caller_decides_to_suspend_is_not_lost(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspend = saves.suspend
+
+    def answered_just_before(lease: Any, *args: Any) -> Any:
+        if lease.run.agent == who:
+            waiting = ToolCall.objects.awaiting_approval().get()
+            posts.decide(waiting.thread.key, {waiting.pk: Decision(approve=True)}, None)  # and its process dies
+        return suspend(lease, *args)
+
+    monkeypatch.setattr(saves, "suspend", answered_just_before)
+    chain = Chain()
+    chat = await chain.agency.create_thread(thread_id="one")
+    reply = await chat.send("go")
+    if who == "top":  # what it waits for still waits itself: the look of the dispatcher finds that this is in vain
+        assert reply.status == "suspended"
+        assert (await recover()).answered == 1
+    assert texts(await chat.messages())[-1] == "assistant: top is done"
+    assert chain.ran == ["look", "pay 5"]
+    assert await in_db(statuses, "one") == DONE
+    sources = [checkpoint["source"] for checkpoint in await chat.history()]
+    assert sources.count("suspend") == (1 if who == "top" else 0)
+
+
+async def test_an_approval_of_one_specialist_waits_while_another_one_works() -> None:
+    gate = Gate()
+
+    @tool(approval="owner")
+    def pay() -> str:
+        return "paid"
+
+    agents = [
+        Agent("a", model=Heard([ask("b"), ask("c")], "both")),
+        Agent("b", model=Heard([call("pay")], "b is done"), tools=[pay]),
+        Agent("c", model=gated(gate, "c is done")),
+    ]
+    agency = an_agency(entry=agents[0], specialists=agents[1:])
+    chat = await agency.create_thread(thread_id="one")
+    turn = asyncio.create_task(chat.send("go"))
+    await gate.reached.wait()
+    while not await in_db(ToolCall.objects.filter(status="waiting").exists):
+        await asyncio.sleep(0.01)
+    b = next(thread for thread in await in_db(threads_of, "one") if thread.agent == "b")
+    handle = await agency.get_thread(b.key)
+    assert handle is not None
+    await in_db(handle.record, None, Decision(approve=True))  # its caller is held, and goes on by itself
+    gate.open()
+    assert (await turn).text == "both"
+    assert sorted(results(await chat.messages())) == ["b is done", "c is done"]
+    assert [checkpoint["source"] for checkpoint in await chat.history()].count("suspend") == 0

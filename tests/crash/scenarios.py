@@ -131,7 +131,9 @@ async def submitted(stage: Stage) -> None:
 
 async def _answers(stage: Stage, run: dict[str, Any]) -> bool:
     """Whether approvals were open, which are answered now."""
-    if run["status"] != "requires_action" or not (thread := await stage.thread()) or not thread.pending:
+    if run["status"] != "requires_action" or not (thread := await stage.thread()):
+        return False
+    if not await in_database(reads.pending, thread.pk, thread.current_run_id):
         return False
     await in_database(stage.handle.record, None, Decision(approve=True))
     dispatch.resume(stage.handle.id)

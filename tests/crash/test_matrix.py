@@ -1,7 +1,11 @@
-"""A turn killed before and after every commit and inside every tool, and recovered by a new process."""
+"""A turn killed before and after every commit and inside every tool, and recovered by a new process.
+
+``CRIOGEN_LONG=1`` adds scenarios of agents that ask each other.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.crash.checks import Snapshot
+
+LONG = bool(os.environ.get("CRIOGEN_LONG"))
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,7 +72,14 @@ def test_p33_a_rewind_survives_a_crash_at_every_point(
     assert len(points) >= 15
 
 
-@pytest.mark.parametrize("scenario", ["turn", "submitted", "rewound to a step", "rewound to a suspension"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "turn",
+        "rewound to a suspension",
+        *(["submitted", "rewound to a step"] if LONG else []),
+    ],
+)
 def test_b17_agents_that_ask_each_other_survive_a_crash_at_every_point(
     matrix: Matrix, scenario: str, record_property: Callable[[str, object], None]
 ) -> None:

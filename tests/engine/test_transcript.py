@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from criogen_threads.engine.transcript import (
     AskModel,
     Fail,
     Finish,
+    HandOver,
     OpenCall,
     Plan,
     RunTools,
@@ -23,7 +26,7 @@ from criogen_threads.engine.transcript import (
 )  # fmt: skip
 from criogen_threads.models import ToolCall
 
-STATUSES = ["new", "ready", "awaiting_approval", "running", "rejected", "expired", "unknown", "void"]
+STATUSES = ["new", "ready", "awaiting_approval", "running", "waiting", "rejected", "expired", "unknown", "void"]
 OPEN = st.builds(
     OpenCall,
     index=st.integers(0, 30),
@@ -31,7 +34,8 @@ OPEN = st.builds(
     on_crash=st.sampled_from(["rerun", "ask", "report"]),
     problem=st.sampled_from(["", "There is no tool of that name."]),
     reason=st.sampled_from(["", "too dear"]),
-)
+    hands_over=st.booleans(),
+).filter(lambda call: not call.hands_over or call.status not in ("awaiting_approval", "running", "waiting"))
 CALLS = st.lists(OPEN, max_size=6, unique_by=lambda call: call.index)
 TAILS = st.sampled_from(["user", "assistant", "tool"])
 
@@ -40,7 +44,7 @@ def _named(action: Any) -> list[OpenCall]:
     """The calls that an action is about."""
     if isinstance(action, Settle):
         return [outcome.call for outcome in action.outcomes]
-    return list(action.calls) if isinstance(action, Plan | RunTools) else []
+    return list(action.calls) if isinstance(action, Plan | RunTools | HandOver) else []
 
 
 @given(TAILS, CALLS, st.booleans(), st.sampled_from(["", "the run took 25 steps"]))
@@ -48,7 +52,7 @@ def test_there_is_always_one_action_and_it_names_only_calls_that_are_open(
     tail: str, calls: list[OpenCall], cancelled: bool, over_limit: str
 ) -> None:
     action = next_action(tail, calls, cancelled=cancelled, over_limit=over_limit)
-    assert isinstance(action, Plan | Settle | RunTools | Suspend | AskModel | Finish | Fail)
+    assert isinstance(action, Plan | Settle | RunTools | HandOver | Suspend | AskModel | Finish | Fail)
     named = _named(action)
     assert all(call in calls for call in named)
     assert len(named) == len(set(named))
@@ -80,8 +84,28 @@ def test_f23_what_a_person_has_not_allowed_never_runs(tail: str, calls: list[Ope
             assert not call.problem
             assert call.status != "unknown" or call.on_crash == "rerun"
     if isinstance(action, Suspend):
-        assert {call.status for call in calls} == {"awaiting_approval"}
-        assert not any(call.problem for call in calls)
+        waiting = [call for call in calls if not call.hands_over]
+        assert waiting
+        assert {call.status for call in waiting} <= {"awaiting_approval", "waiting"}
+        assert not any(call.problem for call in calls if call.status != "waiting")
+
+
+@given(TAILS, CALLS)
+def test_b17_what_waits_for_another_agent_is_left_alone_and_a_hand_over_comes_last(
+    tail: str, calls: list[OpenCall]
+) -> None:
+    action = next_action(tail, calls)
+    assert not any(call.status == "waiting" for call in _named(action))
+    if isinstance(action, HandOver):
+        assert all(call.hands_over for call in calls)
+    if isinstance(action, RunTools):
+        assert not any(call.hands_over for call in action.calls)
+
+
+def test_b17_what_is_asked_of_one_agent_waits_behind_what_that_waits_for() -> None:
+    first, second = OpenCall(0, "waiting"), OpenCall(1, "ready", row=uuid4(), behind=True)
+    assert next_action("assistant", [first, second]) == Suspend((second.row,))
+    assert next_action("assistant", [first, second, third := OpenCall(2, "ready")]) == RunTools([third])
 
 
 @given(TAILS, CALLS)
@@ -91,7 +115,7 @@ def test_f24_acting_again_and_again_deals_with_every_call_and_comes_to_rest(tail
         action = next_action(tail, open_calls)
         named = _named(action)
         if isinstance(action, Plan):  # each gets a row: ready, or waiting for a person
-            planned = [OpenCall(call.index, "ready", call.on_crash, call.problem) for call in named]
+            planned = [replace(call, status="ready") for call in named]
             open_calls = [call for call in open_calls if call not in named] + planned
         elif named:
             open_calls = [call for call in open_calls if call not in named]
@@ -99,7 +123,7 @@ def test_f24_acting_again_and_again_deals_with_every_call_and_comes_to_rest(tail
         else:
             break
     assert not _named(next_action(tail, open_calls))
-    assert all(call.status == "awaiting_approval" for call in open_calls)
+    assert all(call.hands_over or call.status in ("awaiting_approval", "waiting") for call in open_calls)
 
 
 @pytest.mark.parametrize(
