@@ -41,9 +41,13 @@ def call(ended: threading.Event) -> None:
 def test_p9_an_interrupt_that_wakes_nobody_is_heard_all_the_same(waits: Callable[[threading.Event], None]) -> None:
     """As one that comes just before the wait: its flag is set, and no system call of the main thread is cut short."""
     ended = threading.Event()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
     elsewhere = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     elsewhere.start()
-    with pytest.raises(KeyboardInterrupt):
-        waits(ended)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            waits(ended)
+    finally:
+        signal.signal(signal.SIGINT, before)
     elsewhere.join()
     assert not ended.is_set(), "it was heard only when the wait was over"
