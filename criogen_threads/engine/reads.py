@@ -12,9 +12,10 @@ from criogen_threads.engine.journal import branches, families, locks, trimming, 
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.views import (
     approval_view,
-    checkpoint_view,
+    checkpoint_views,
     event_view,
     message_view,
+    message_views,
     milliseconds,
     run_view,
 )
@@ -31,9 +32,7 @@ def thread(key: str) -> Thread | None:
 
 def messages(key: str, last: int | None = None) -> list[dict[str, Any]]:
     """The conversation, oldest first; the ``last`` of it."""
-    found = thread(key)
-    tail = found.head.message_id if found and found.head else None
-    return [message_view(message) for message in branches.messages(tail, last)]
+    return message_views(branches.values(Message, key, last)[::-1])
 
 
 def old_messages(key: str, keep: int) -> tuple[list[dict[str, Any]], UUID | None]:
@@ -54,8 +53,7 @@ def old_messages(key: str, keep: int) -> tuple[list[dict[str, Any]], UUID | None
 
 def history(key: str, limit: int) -> list[dict[str, Any]]:
     """The checkpoints from the head back, newest first."""
-    found = thread(key)
-    return [checkpoint_view(c) for c in branches.ancestors(Checkpoint, found.head_id, limit)] if found else []
+    return checkpoint_views(branches.values(Checkpoint, key, limit))
 
 
 def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.engine import transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -24,35 +24,60 @@ def _text(value: UUID | None) -> str | None:
     return None if value is None else str(value)
 
 
+class Texts(dict[Any, str | None]):
+    """Ids as text, each written once: the messages of a thread name few runs, and each other."""
+
+    def __missing__(self, value: Any) -> str | None:
+        text = self[value] = _text(value)
+        return text
+
+
 def message_view(message: Message) -> dict[str, Any]:
     """``role`` and ``content`` (a list of blocks), with what identifies the message."""
-    return {
-        "id": str(message.id),
-        "role": message.role,
-        "content": message.content,
-        "run_id": _text(message.run_id),
-        "thread_id": str(message.thread_id),
-        "parent_id": _text(message.parent_id),
-        "agent": message.agent,
-        "position": message.position,
-        "metadata": message.metadata or {},
-        "created_at_ms": milliseconds(message.created_at),
-    }
+    return message_views([vars(message)])[0]
+
+
+def message_views(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same of messages that are given by their columns."""
+    text = Texts()
+    return [
+        {
+            "id": text[row["id"]],
+            "role": row["role"],
+            "content": row["content"],
+            "run_id": text[row["run_id"]],
+            "thread_id": text[row["thread_id"]],
+            "parent_id": text[row["parent_id"]],
+            "agent": row["agent"],
+            "position": row["position"],
+            "metadata": row["metadata"] or {},
+            "created_at_ms": milliseconds(row["created_at"]),
+        }
+        for row in rows
+    ]
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> dict[str, Any]:
     """A place to ``rewind`` to; ``cut`` stands on one before which the history was cut off."""
-    return {
-        "id": str(checkpoint.id),
-        "version": checkpoint.version,
-        "status": checkpoint.status,
-        "source": checkpoint.source,
-        "step": checkpoint.step,
-        "run_id": _text(checkpoint.run_id),
-        "parent_id": _text(checkpoint.parent_id),
-        "created_at_ms": milliseconds(checkpoint.created_at),
-        **({"cut": True} if checkpoint.cut is True else {}),  # else False, or left to the database
-    }
+    return checkpoint_views([vars(checkpoint)])[0]
+
+
+def checkpoint_views(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same of checkpoints that are given by their columns."""
+    return [
+        {
+            "id": str(row["id"]),
+            "version": row["version"],
+            "status": row["status"],
+            "source": row["source"],
+            "step": row["step"],
+            "run_id": _text(row["run_id"]),
+            "parent_id": _text(row["parent_id"]),
+            "created_at_ms": milliseconds(row["created_at"]),
+            **({"cut": True} if row["cut"] is True else {}),  # else False, or left to the database
+        }
+        for row in rows
+    ]
 
 
 def run_view(

@@ -46,6 +46,11 @@ def _made(model: type[M], columns: dict[str, Any], alias: str | None = None) -> 
 
 def loaded(model: type[M], alias: str, rows: Sequence[Any]) -> list[M]:
     """Rows of all columns, as the database's driver gave them, as instances."""
+    return [_made(model, columns, alias) for columns in values(model, alias, rows)]
+
+
+def values(model: type[Model], alias: str, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Rows of all columns, as the database's driver gave them, each by the names of its columns."""
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     names = []
     for position, (field, converters, expression) in enumerate(_conversions(alias, model) if rows else ()):
@@ -55,7 +60,7 @@ def loaded(model: type[M], alias: str, rows: Sequence[Any]) -> list[M]:
             continue
         for convert in converters:
             columns[position] = [convert(value, expression, connections[alias]) for value in columns[position]]
-    return [_made(model, dict(zip(names, values, strict=True)), alias) for values in zip(*columns, strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 @cache
