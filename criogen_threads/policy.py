@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
+from criogen_threads.agents import all_agents
 from criogen_threads.conf import settings
 from criogen_threads.visitors import AnonymousVisitor, is_somebody
 
@@ -25,11 +26,15 @@ class Policy:
     answers a "staff" approval. A user may be a visitor (``visitors.AnonymousVisitor``), who has no primary key."""
 
     def see(self, user: Any, thread: Thread) -> bool:
-        """Read the conversation."""
-        return self.owns(user, thread) or self._staff(user, "view_transcript")
+        """Read the conversation; that of an asked agent only where its agency shows who asks whom (``visible``)."""
+        if self._staff(user, "view_transcript"):
+            return True
+        return self.owns(user, thread) and (thread.parent_id is None or thread.agent in _shown_agents())
 
     def seen(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return self._own_or_all(user, threads, "view_transcript")
+        if self._staff(user, "view_transcript"):
+            return threads
+        return threads.filter(self._own(user)).filter(Q(parent=None) | Q(agent__in=_shown_agents()))
 
     def inspect(self, user: Any, thread: Thread) -> bool:  # noqa: ARG002 (a site's policy may look at it)
         """Be shown what tools keep for staff (``visible="name"`` and ``"staff"``); secrets are shown to nobody."""
@@ -60,7 +65,8 @@ class Policy:
         return self.owns(user, thread)
 
     def sendable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return threads.filter(self._own(user))
+        """Those in which people speak: not those of agents that were asked in them."""
+        return threads.filter(self._own(user), parent=None)
 
     def retry(self, user: Any, thread: Thread) -> bool:
         """Continue its failed or interrupted run, saying nothing new."""
@@ -134,6 +140,11 @@ class Policy:
 
 def _is_active(user: Any) -> bool:
     return bool(user is not None and user.is_authenticated and user.is_active)
+
+
+def _shown_agents() -> list[str]:
+    """The agents whose conversations with those that ask them are shown to people."""
+    return [agent.name for agent in all_agents() if agent.agency is not None and agent.agency.visible == "all"]
 
 
 def get_policy() -> Policy:

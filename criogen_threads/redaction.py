@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from criogen_threads.agents import get_agent
 from criogen_threads.agents.secrecy import MASK, shown_result
+from criogen_threads.engine.journal import memories, usages
 from criogen_threads.errors import AgentNotFoundError
 from criogen_threads.policy import get_policy
 
@@ -54,6 +55,10 @@ class Audience:
             return "all"
         return "" if found.visible == "staff" else str(found.visible)
 
+    def sees_asking(self, agent: str) -> bool:
+        """Whether it is shown which other agents work with this one: see ``Agency.visible``."""
+        return self.everything or self.staff or _asks_openly(agent or self.agent)
+
     def secrets(self, agent: str, tool: str) -> Sequence[str]:
         """The arguments of a tool whose values are hidden."""
         found = None if self.everything else _tool(agent or self.agent, tool)
@@ -74,6 +79,14 @@ def _tool(agent: str, name: str) -> Tool | None:
         return None
 
 
+def _asks_openly(agent: str) -> bool:
+    try:
+        agency = get_agent(agent).agency
+    except AgentNotFoundError:
+        return False
+    return agency is None or agency.visible == "all"
+
+
 # Messages ------------------------------------------------------------------------------------------------------
 
 
@@ -87,7 +100,12 @@ def message(view: View, to: Audience) -> View | None:
     if to.everything:
         return view
     shown = content(view["content"], view["agent"], to)
-    return {**view, "content": shown} if shown or not view["content"] else None
+    if view["content"] and not shown:
+        return None
+    if to.sees_asking(view["agent"]):
+        return {**view, "content": shown}
+    metadata = {name: value for name, value in view["metadata"].items() if name not in memories.NAMES}
+    return {**view, "content": shown, "metadata": metadata}
 
 
 def content(blocks: Iterable[View], agent: str, to: Audience) -> list[View]:
@@ -166,15 +184,36 @@ def approvals(views: Iterable[View], to: Audience, agent: str = "") -> list[View
         agent: Whose tools they are where a view does not say; by default the thread's agent.
     """
     shown = [_named(view, view["name"], view.get("agent") or agent, to) for view in views]
-    return [view for view in shown if view is not None]
+    return [_of_chain(view, to) for view in shown if view is not None]
+
+
+def _of_chain(view: View, to: Audience) -> View:
+    """An approval of an asked agent: who asked it, where this audience is shown that agents ask each other."""
+    if not view.get("chain") or all(to.sees_asking(link["agent"]) for link in view["chain"]):
+        return view
+    return {**view, "agent": view["chain"][0]["agent"], "chain": []}
 
 
 def run(view: View, to: Audience) -> View:
     """A run with the approvals that it waits for."""
+    if not to.sees_asking(view["agent"]):
+        view = {**view, "usage": without(view["usage"], usages.AGENTS)}
     waiting = view.get("required_action")
     if not waiting:
         return view
     return {**view, "required_action": approvals(waiting, to, view["agent"]) or None}
+
+
+def tree(view: View, to: Audience) -> View:
+    """A run as ``run_tree`` gives it, without the calls that this audience is not shown, and what is below them."""
+    shown = [_branch(call, to) for call in view["calls"] if to.shown(call["agent"], call["tool_name"])]
+    return {**run(view, to), "calls": shown}
+
+
+def _branch(call: View, to: Audience) -> View:
+    if call["run"] is None or not to.sees_asking(call["agent"]):
+        return {**call, "run": None}
+    return {**call, "run": tree(call["run"], to)}
 
 
 def live(view: Mapping[str, Any], to: Audience, agent: str = "") -> View | None:

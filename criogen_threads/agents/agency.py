@@ -38,7 +38,8 @@ class Agency:
         delegates: Who may ask whom, by name. By default the entry may ask every specialist, and nobody else anybody.
         hands_over: Who may leave the conversation to whom, by name. By default nobody.
         max_depth: How many levels of asking there may be below the agent that the user speaks with. Default 3.
-        visible: Who sees that agents ask each other, and what: "all", only the tool's "name", or "staff".
+        visible: Who sees that agents ask each other, and what: "all", only the tool's "name", or "staff". Other than
+            with "all", the conversations of asked agents are for staff only.
 
     Raises:
         ImproperlyConfigured: One of these is not possible. The text names the agency.
@@ -68,6 +69,7 @@ class Agency:
         self.delegates = self._who(owner, "delegates", by_default if delegates is None else delegates)
         self.hands_over = self._who(owner, "hands_over", hands_over or {})
         check.one_of(owner, "visible", visible, ("all", "name", "staff"))
+        self.visible = visible
         tools = {name: self._tools(name, visible) for name in self.agents}
         for agent in self.agents.values():
             agent.refuse_to_join(owner, tools[agent.name])

@@ -15,14 +15,15 @@ from criogen_threads.api.base import View, apart
 from criogen_threads.api.openapi import describe
 from criogen_threads.api.pagination import limit_of, page, walk
 from criogen_threads.engine import reads
-from criogen_threads.engine.views import approval_view
-from criogen_threads.models import Run, ToolCall
+from criogen_threads.engine.journal import families
+from criogen_threads.engine.trees import approval_views
+from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.policy import get_policy
 
 if TYPE_CHECKING:
-    from rest_framework.request import Request
+    from collections.abc import Iterator, Sequence
 
-    from criogen_threads.models import Thread
+    from rest_framework.request import Request
 
 
 class Approvals(View):
@@ -41,21 +42,27 @@ class Approvals(View):
         found, cursor = walk(
             calls, after, limit_of(request), keep=lambda call: policy.decide(user, call, call.thread, call.run)
         )
-        views = [view for call in found for view in self._views(call)]
-        return Response(page(request, views, cursor=cursor))
+        return Response(page(request, list(self._views(found)), cursor=cursor))
 
-    def _views(self, call: ToolCall) -> list[dict[str, Any]]:
-        """An approval as this user sees it; none where its tool is kept from them altogether."""
-        thread = call.thread
-        view = {**approval_view(call, call.run.agent), "thread": thread.key, "version": thread.version}
-        return redaction.approvals([view], self.shown_to(thread), call.run.agent)
+    def _views(self, calls: Sequence[ToolCall]) -> Iterator[dict[str, Any]]:
+        """Approvals as this user sees them, each with the thread that people speak in; those whose tool is kept from
+        them altogether are left out."""
+        views = approval_views(calls)
+        keys = [
+            view["chain"][0]["thread"] if view["chain"] else call.thread.key
+            for call, view in zip(calls, views, strict=True)
+        ]
+        versions = dict(Thread.objects.filter(key__in=keys).values_list("key", "version"))
+        for call, view, key in zip(calls, views, keys, strict=True):
+            standing = {"thread": key, "version": versions.get(key, call.thread.version)}
+            yield from redaction.approvals([{**view, **standing}], self.shown_to(call.thread), call.run.agent)
 
     @describe({202: shapes.AnsweredShape}, request=serializers.Deciding, name="approvals_decide")
     def decide_one(self, request: Request, id: str) -> Response:
         """Answer one approval."""
         call = self._call(id)
         given = serializers.validated(serializers.Deciding, request.data)
-        return self._answer(call.thread, {call.pk: given})
+        return self._answer(families.top(call.thread_id) or call.thread, {call.pk: given})
 
     @describe({202: shapes.AnsweredShape}, request=serializers.DecidingSome, name="threads_decide")
     def decide(self, request: Request, key: str) -> Response:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from criogen_threads import errors, inputs
+from criogen_threads import errors, inputs, redaction
 from criogen_threads.agents import get_agent
 from criogen_threads.api import serializers, shapes, waiting
 from criogen_threads.api.base import View, apart
@@ -15,7 +15,7 @@ from criogen_threads.api.openapi import describe
 from criogen_threads.api.pagination import limit_of, number
 from criogen_threads.api.showing import run_views, thread_page
 from criogen_threads.api.threads import new_thread, patience
-from criogen_threads.engine import reads
+from criogen_threads.engine import reads, trees
 from criogen_threads.models import Run
 from criogen_threads.policy import get_policy
 from criogen_threads.threads import ThreadHandle
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Runs(View):
-    """``threads/{key}/runs/``, ``threads/{key}/retry/``, ``runs/{id}/`` and ``runs/{id}/cancel/``"""
+    """``threads/{key}/runs/``, ``threads/{key}/retry/``, ``runs/{id}/``, its ``tree/`` and its ``cancel/``"""
 
     @describe({200: shapes.RunPage}, parameters=("before", "limit"), name="threads_runs")
     def index(self, request: Request, key: str) -> Response:
@@ -89,6 +89,12 @@ class Runs(View):
         """One run."""
         run = self._run(id)
         return Response(self._view(run))
+
+    @describe({200: shapes.TreeShape}, name="runs_tree")
+    def tree(self, request: Request, id: str) -> Response:  # noqa: ARG002
+        """One run with its calls, each with the run of the agent that it asked."""
+        run = self._run(id)
+        return Response(redaction.tree(trees.tree(run), self.shown_to(run.thread)))
 
     @describe({200: shapes.RunShape, 202: shapes.RunShape}, request=None, parameters=("wait",), name="runs_cancel")
     def cancel(self, request: Request, id: str) -> Response:

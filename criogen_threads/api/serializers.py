@@ -75,6 +75,7 @@ class NewThread(Strict):
 class ThreadPatch(Strict):
     title = Text(required=False, max_length=500)
     metadata = serializers.DictField(required=False)
+    agent = Text(required=False, help_text="Who answers from the next turn on.")
 
 
 class NewRun(Strict):

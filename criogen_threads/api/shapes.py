@@ -95,9 +95,17 @@ class EventShape(serializers.Serializer[Any]):
     created_at_ms = _time()
 
 
+class LinkShape(serializers.Serializer[Any]):
+    run_id = serializers.UUIDField()
+    agent = serializers.CharField()
+    thread = serializers.CharField()
+    call_id = serializers.UUIDField(allow_null=True, help_text="The call that asked for this run.")
+
+
 class CallShape(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     agent = serializers.CharField(help_text="Who asked for it: the thread's agent, or one that was asked in it.")
+    chain = LinkShape(many=True, help_text="The runs that asked each other down to it, where others were asked.")
     name = serializers.CharField()
     arguments = Anything(allow_null=True)
     hidden = serializers.BooleanField(required=False, help_text="Only its name is shown to this user.")
@@ -111,8 +119,16 @@ class CallShape(serializers.Serializer[Any]):
         return {**super().get_fields(), "try": serializers.IntegerField()}
 
 
+class WaitingShape(CallShape):
+    within = serializers.CharField(required=False, help_text="The call of this thread that waits for it.")
+    mine = serializers.BooleanField(help_text="Whether this user may answer it.")
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "toolCallId": serializers.CharField(help_text="On the wire.")}
+
+
 class ApprovalShape(CallShape):
-    thread = serializers.CharField()
+    thread = serializers.CharField(help_text="The one that people speak in, where an asked agent waits.")
     version = serializers.IntegerField(help_text="The thread's; approve and reject want it back.")
 
 
@@ -134,6 +150,31 @@ class RunShape(serializers.Serializer[Any]):
     created_at_ms = _time()
     started_at_ms = _maybe_time()
     completed_at_ms = _maybe_time()
+
+
+class TreeCallShape(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    tool_name = serializers.CharField()
+    agent = serializers.CharField()
+    status = serializers.CharField()
+    started_at_ms = _maybe_time()
+    finished_at_ms = _maybe_time()
+    duration_ms = serializers.IntegerField(allow_null=True)
+    run = serializers.DictField(allow_null=True, help_text="Of the agent that it asked: a tree like this one.")
+
+
+class TreeShape(serializers.Serializer[Any]):
+    run_id = serializers.UUIDField()
+    agent = serializers.CharField()
+    thread = serializers.CharField()
+    status = serializers.CharField()
+    attempt = serializers.IntegerField()
+    error_code = serializers.CharField(allow_blank=True)
+    usage = serializers.DictField(help_text="With that of the runs below it, under `agents` by agent.")
+    started_at_ms = _maybe_time()
+    completed_at_ms = _maybe_time()
+    duration_ms = serializers.IntegerField(allow_null=True)
+    calls = TreeCallShape(many=True)
 
 
 class OpenRunShape(RunShape):
@@ -198,7 +239,7 @@ class FrameShape(serializers.Serializer[Any]):
     client_id = serializers.CharField(required=False)
     html = serializers.CharField(required=False, allow_null=True)
     state = serializers.CharField(required=False)
-    pending = CallShape(many=True, required=False)
+    pending = WaitingShape(many=True, required=False)
     message = serializers.CharField(
         required=False, help_text="What a live piece belongs to, a message or a part of it."
     )
@@ -214,7 +255,7 @@ class FeedPage(serializers.Serializer[Any]):
     state = serializers.CharField(help_text="idle, running, suspended, failed or interrupted.")
     run = OpenRunShape(allow_null=True, help_text="Under way, or waiting.")
     queued = OpenRunShape(many=True)
-    pending = CallShape(many=True)
+    pending = WaitingShape(many=True)
     results = FrameShape(many=True)
     next = serializers.URLField(help_text="Where to look on; there always is one.")
 

@@ -67,7 +67,7 @@ class Threads(View):
 
     @describe({200: shapes.ThreadShape}, request=serializers.ThreadPatch, name="threads_update")
     def partial_update(self, request: Request, key: str) -> Response:
-        """Set the title, the metadata, or both."""
+        """Set the title, the metadata, or the agent that answers from now on."""
         thread = self.thread(key)
         given = serializers.validated(serializers.ThreadPatch, request.data)
         apart(self.handle_on(thread).describe_sync, **given)

@@ -43,6 +43,7 @@ urlpatterns = [
     _detail("reject", Approvals, post="reject"),
     _detail("decide", Approvals, post="decide"),
     path("runs/<str:id>/", Runs.as_view({"get": "retrieve"}), name="run"),
+    path("runs/<str:id>/tree/", Runs.as_view({"get": "tree"}), name="run-tree"),
     path("runs/<str:id>/cancel/", Runs.as_view({"post": "cancel"}), name="run-cancel"),
     path("approvals/", Approvals.as_view({"get": "index"}), name="approvals"),
     path("approvals/<str:id>/decide/", Approvals.as_view({"post": "decide_one"}), name="approval-decide"),

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Count, Exists, OuterRef
 
 from criogen_threads import errors
-from criogen_threads.engine import transcript
+from criogen_threads.engine import transcript, trees
 from criogen_threads.engine.journal import branches, families, locks, trimming, usages
 from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.views import (
-    approval_view,
     checkpoint_views,
     event_view,
     message_view,
@@ -202,7 +201,7 @@ def run_views(found: Iterable[Run]) -> list[dict[str, Any]]:
 def _required_action(found: Run) -> list[dict[str, Any]] | None:
     if found.status != Run.Status.REQUIRES_ACTION:
         return None
-    return [approval_view(call, call.run.agent) for call in pending(found.thread_id, found.pk)]
+    return trees.approval_views(pending(found.thread_id, found.pk))
 
 
 def runs(key: str, last: int | None = None) -> list[dict[str, Any]]:
@@ -284,4 +283,4 @@ def run_with_thread(run_id: UUID | str) -> tuple[Run, Thread, bool] | None:
 def said(found: Run) -> list[Message]:
     """The messages of a run."""
     own = Message.objects.using(database()).filter(thread=found.thread_id, run=found.pk)
-    return list(own.order_by("position"))
+    return [message for message in own.order_by("position") if not message.is_beside]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.engine import reads, transcript
 from criogen_threads.engine.journal import usages
 from criogen_threads.engine.journal.statements import database
+from criogen_threads.engine.trees import approval_views
 from criogen_threads.engine.views import approval_view, message_view
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def reply_of_many(run: Run, status: str, messages: Sequence[Message]) -> Reply:
     """A reply of a run that may have asked others: with their approvals, and with what they cost."""
     pending = reads.pending(run.thread_id, run.pk) if status == "suspended" else []
     usage = usages.totals(database(), [run])[run.pk]
-    return _reply(run, status, messages, [approval_view(call, call.run.agent) for call in pending], usage)
+    return _reply(run, status, messages, approval_views(pending), usage)
 
 
 def _reply(

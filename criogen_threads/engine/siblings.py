@@ -39,7 +39,7 @@ def siblings(key: str, message_id: UUID) -> list[dict[str, Any]]:
     message = _own(thread.pk).filter(pk=message_id).first() if thread else None
     if thread is None or message is None:
         return []
-    found = list(_in_order(_own(thread.pk).filter(parent=message.parent_id)))
+    found = [each for each in _in_order(_own(thread.pk).filter(parent=message.parent_id)) if not each.is_beside]
     where = _branch_of_each(thread.pk, message.position, [each.pk for each in found])
     branches = _checkpoints(thread.pk, where, [each.pk for each in found])
     here = where.get(thread.head.message_id) if thread.head and thread.head.message_id else None
@@ -60,8 +60,9 @@ def places(thread: Thread, messages: Iterable[Message]) -> dict[UUID, tuple[int,
     parents = {each.parent_id for each in messages}
     wanted = Q(parent__in=parents - {None}) | (Q(parent=None) if None in parents else Q(pk__in=[]))
     families: dict[UUID | None, list[UUID]] = defaultdict(list)
-    for pk, parent in _in_order(_own(thread.pk).filter(wanted)).values_list("pk", "parent"):
-        families[parent].append(pk)
+    for each in _in_order(_own(thread.pk).filter(wanted).only("parent", "metadata")):
+        if not each.is_beside:
+            families[each.parent_id].append(each.pk)
     return {each.pk: (families[each.parent_id].index(each.pk), len(families[each.parent_id])) for each in messages}
 
 

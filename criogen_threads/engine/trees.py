@@ -2,32 +2,81 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads.engine.journal import usages
 from criogen_threads.engine.journal.statements import database
-from criogen_threads.engine.views import milliseconds
+from criogen_threads.engine.views import approval_view, milliseconds
 from criogen_threads.models import Run, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
 
-def callers(run: Run) -> list[dict[str, Any]]:
-    """The runs that asked for a run, the first one first, and itself: ``run_id``, ``agent``, ``thread`` (its key),
-    ``call_id`` (the call that asked for it; None for the first)."""
-    runs, calls = Run.objects.using(database()).select_related("thread"), ToolCall.objects.using(database())
-    found: list[dict[str, Any]] = []
-    step = runs.filter(pk=run.pk).first()
-    while step is not None:
-        above = runs.filter(pk__in=[step.parent_run_id]).first()
-        call = calls.filter(thread=above.thread_id, run=above.pk, child_run=step.pk).first() if above else None
-        link = {"run_id": step.pk, "agent": step.agent, "thread": step.thread.key, "call_id": call.pk if call else None}
-        found.insert(0, {name: None if value is None else str(value) for name, value in link.items()})
-        step = above
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A run of a chain, and the call of the run above it that asked for it."""
+
+    run: Run
+    call: ToolCall | None = None
+
+
+def chains(runs: Iterable[Run]) -> dict[UUID, list[Link]]:
+    """Of each run those that asked for it, the first one first, and itself; a few queries for each level of asking."""
+    found = {run.pk: [Link(run)] for run in runs}
+    while asked := {links[0].run.pk: links[0].run for links in found.values() if links[0].run.parent_run_id}:
+        above = _above(asked)
+        for links in found.values():
+            if links[0].run.pk not in asked:
+                continue
+            caller, call = above.get(links[0].run.pk, (None, None))
+            if caller is None:
+                return found  # it is being deleted
+            links[:1] = [Link(caller), Link(links[0].run, call)]
     return found
+
+
+def _above(asked: Mapping[UUID, Run]) -> dict[UUID, tuple[Run, ToolCall | None]]:
+    """The caller of each of these runs, with the call that asked for it."""
+    alias, ids = database(), {run.parent_run_id for run in asked.values()}
+    callers = Run.objects.using(alias).select_related("thread").in_bulk(list(ids))
+    threads = {run.thread_id for run in callers.values()}
+    calls = ToolCall.objects.using(alias).filter(thread__in=threads, run__in=ids, child_run__in=asked)
+    by_child = {call.child_run_id: call for call in calls.select_related("message")}
+    return {
+        pk: (callers[run.parent_run_id], by_child.get(pk))
+        for pk, run in asked.items()
+        if run.parent_run_id in callers
+    }  # fmt: skip
+
+
+def link_view(link: Link) -> dict[str, Any]:
+    """``run_id``, ``agent``, ``thread`` (its key), ``call_id`` (the call that asked for it; None for the first)."""
+    run, call = link.run, link.call
+    return {
+        "run_id": str(run.pk), "agent": run.agent, "thread": run.thread.key, "call_id": str(call.pk) if call else None,
+    }  # fmt: skip
+
+
+def callers(run: Run) -> list[dict[str, Any]]:
+    """The runs that asked for a run, the first one first, and itself: see ``link_view``."""
+    return [link_view(link) for link in chains([run])[run.pk]]
+
+
+def approval_views(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
+    """Calls that wait for people, each with the ``chain`` of runs that asked each other down to it; empty where it is
+    of the run that people speak with."""
+    calls = list(calls)
+    found = chains([call.run for call in calls])
+    return [approval_view(call, call.run.agent, chain_view(found[call.run_id])) for call in calls]
+
+
+def chain_view(links: Sequence[Link]) -> list[dict[str, Any]]:
+    """The ``chain`` of an approval."""
+    return [link_view(link) for link in links] if len(links) > 1 else []
 
 
 def tree(run: Run) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from criogen_threads.engine.journal.statements import database
 from criogen_threads.engine.pools import in_database, tamed
 from criogen_threads.ids import new_id
 from criogen_threads.models import Message
+from criogen_threads.models.message import SUMMARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("criogen_threads")
 
 GIVEN = "given"  # in the metadata of an answer: where the model's view began, where it was not given everything
-SUMMARY = "summary"  # in the metadata of a summary: the last position that it covers
 
 
 @dataclass(frozen=True, slots=True)

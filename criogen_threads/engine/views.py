@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from criogen_threads.engine import transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -104,15 +104,17 @@ def run_view(
     }
 
 
-def approval_view(call: ToolCall, agent: str) -> dict[str, Any]:
+def approval_view(call: ToolCall, agent: str, chain: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """A tool call that waits for a person; ``digest`` binds an answer to the arguments shown.
 
     Args:
         agent: Who asked for it.
+        chain: The runs that asked each other down to it, as ``trees.link_view`` gives them.
     """
     return {
         "id": str(call.id),
         "agent": agent,
+        "chain": list(chain),
         "name": call.name,
         "arguments": call.arguments,
         "digest": call.arguments_digest,

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+SUMMARY = "summary"
+"""In the metadata of a summary: what it covers."""
+
+
 class Message(models.Model):
     """One message: append-only, the child of the message before it on its branch."""
 
@@ -45,6 +49,11 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.position} ({self.role})"
+
+    @property
+    def is_beside(self) -> bool:
+        """A summary, which stands beside the conversation: it is on no branch."""
+        return SUMMARY in (self.metadata or {})
 
     @property
     def timestamp(self) -> datetime:

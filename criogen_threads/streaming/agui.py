@@ -22,7 +22,7 @@ from criogen_threads.streaming.wires import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from criogen_threads.engine.telling import Told
     from criogen_threads.models import Message, ToolCall
@@ -59,7 +59,9 @@ def _run_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]: 
         return []  # an answered approval: the same run goes on
     before = interrupt(open)
     open.run, open.attempt = run, attempt
-    return [*before, wire(ag.RunStartedEvent(thread_id=key, run_id=run, protocol_version=PROTOCOL))]
+    parent = str(told.run.parent_run_id) if told.run is not None and told.run.parent_run_id else None
+    started = ag.RunStartedEvent(thread_id=key, run_id=run, parent_run_id=parent, protocol_version=PROTOCOL)
+    return [*before, wire(started)]
 
 
 def interrupt(open: Open) -> list[Wire]:
@@ -144,7 +146,14 @@ def _tool_start(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:
     call = told.call
     if call is None or not viewer.sees(told.event.agent, call.name):
         return []
-    return [custom("tool_started", toolCallId=call_name(call), id=str(call.pk))]
+    return [custom("tool_started", toolCallId=call_name(call), id=str(call.pk), **_asked(told, call, viewer))]
+
+
+def _asked(told: Told, call: ToolCall, viewer: Viewer) -> dict[str, str]:
+    """``agent`` and ``runId`` of whom the call asks, where it asks another agent."""
+    if call.child_run_id is None or viewer.sees(told.event.agent, call.name) != "all":
+        return {}
+    return {"agent": call.effective_arguments["agent"], "runId": str(call.child_run_id)}
 
 
 def _result(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
@@ -162,9 +171,9 @@ def _result(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # 
     return [wire(result)]
 
 
-def approval(call: ToolCall, agent: str, viewer: Viewer) -> dict[str, Any] | None:
-    """An open approval as this person is shown it; None where nothing is."""
-    return viewer.approval(agent, {**approval_view(call, agent), "toolCallId": call_name(call)})
+def approval(call: ToolCall, agent: str, viewer: Viewer, chain: Sequence[dict[str, Any]] = ()) -> dict[str, Any] | None:
+    """An open approval as this person is shown it; None where nothing is. ``chain``: as ``trees.chain_view``."""
+    return viewer.approval(agent, {**approval_view(call, agent, chain), "toolCallId": call_name(call)})
 
 
 def _approval_requested(open: Open, told: Told, key: str, viewer: Viewer) -> list[Wire]:  # noqa: ARG001
@@ -236,4 +245,4 @@ _HANDLERS: dict[str, Callable[[Open, Told, str, Viewer], list[Wire]]] = {
     "error": _error,
     "run_complete": _run_complete,
 }
-_SILENT = frozenset({"agent_start", "agent_complete"})
+_SILENT = frozenset({"agent_start", "agent_complete", "summary"})

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core.types import Interrupt
 
-from criogen_threads.engine import reads
+from criogen_threads.engine import reads, trees
 from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.streaming import agui
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from criogen_threads.engine.telling import Standing
+    from criogen_threads.engine.trees import Link
+    from criogen_threads.models import Thread
     from criogen_threads.streaming.showing import Viewer
 
 ANSWER = {
@@ -33,12 +38,25 @@ def _approvals(standing: Standing, viewer: Viewer) -> list[dict[str, Any]]:
     if thread is None or thread.current_run is None or thread.current_run.pk != standing.run_id:
         return []
     run, policy = thread.current_run, get_policy()
-    shown = [(call, agui.approval(call, call.run.agent, viewer)) for call in reads.pending(thread.pk, run.pk)]
-    return [
-        {**view, "mine": viewer.user is None or policy.decide(viewer.user, call, call.thread, call.run)}
-        for call, view in shown
-        if view is not None
-    ]
+    waiting = reads.pending(thread.pk, run.pk)
+    chains = trees.chains([call.run for call in waiting])
+    views = []
+    for call in waiting:
+        links = chains[call.run_id]
+        view = agui.approval(call, call.run.agent, viewer, trees.chain_view(links))
+        if view is not None:
+            mine = viewer.user is None or policy.decide(viewer.user, call, call.thread, call.run)
+            views.append({**view, **_within(links, thread, viewer), "mine": mine})
+    return views
+
+
+def _within(links: Sequence[Link], thread: Thread, viewer: Viewer) -> dict[str, str]:
+    """``within``: the call of this conversation that waits for it, where an asked agent's does."""
+    for caller, link in pairwise(links):
+        call = link.call
+        if call is not None and call.thread_id == thread.pk and viewer.sees(caller.run.agent, call.name):
+            return {"within": agui.call_name(call)}
+    return {}
 
 
 def interrupts(pending: list[dict[str, Any]]) -> list[Interrupt]:
@@ -51,7 +69,7 @@ def interrupts(pending: list[dict[str, Any]]) -> list[Interrupt]:
             tool_call_id=each["toolCallId"],
             response_schema=ANSWER,
             expires_at=_moment(each["expires_at_ms"]),
-            metadata={"arguments": each["arguments"], "digest": each["digest"], "approver": each["approver"]},
+            metadata={name: each[name] for name in ("agent", "arguments", "digest", "approver")},
         )
         for each in pending
         if each["mine"]

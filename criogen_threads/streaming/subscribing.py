@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from criogen_threads import redaction
 from criogen_threads.engine import reads, telling
 from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.approvals import approvals
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from criogen_threads.engine.telling import Standing
     from criogen_threads.streaming.feed import Feed
+    from criogen_threads.streaming.showing import Viewer
 
 
 async def subscribed(feed: Feed, frame: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +41,7 @@ async def stands(feed: Feed) -> dict[str, Any]:
     standing = feed.standing
     if standing is None:
         return {"epoch": None, "seq": 0, "after": 0, "state": "absent", "run": None, "queued": [], "pending": []}
-    run, queued = await in_database(_runs, standing)
+    run, queued = await in_database(_runs, standing, feed.viewer)
     return {
         "epoch": str(standing.thread_id),
         "seq": standing.seq,
@@ -51,10 +53,10 @@ async def stands(feed: Feed) -> dict[str, Any]:
     }
 
 
-def _runs(standing: Standing) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+def _runs(standing: Standing, viewer: Viewer) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     run = reads.run(standing.key, standing.run_id) if standing.run_id else None
     if run is not None:
-        run.pop("required_action", None)
+        run = redaction.without(redaction.run(run, viewer.audience), "required_action")
     return run, telling.in_line(standing.thread_id)
 
 

@@ -69,10 +69,7 @@ class Changing(Base):
             ThreadDelegatedError: ``thread_delegated``.
             PermissionDeniedError: ``permission_denied``.
         """
-        wanted = self._agent(agent)
-        await self._may_use(wanted)
-        await self._may_change("send")
-        await in_database(posts.switch, self.id, wanted.name)
+        await self.describe(agent=agent)
 
     switch_sync = blocking(switch, writes=True)
 
@@ -130,17 +127,22 @@ class Changing(Base):
 
     trim_sync = blocking(trim, writes=True)
 
-    async def describe(self, *, title: str | None = None, metadata: dict[str, Any] | None = None) -> None:
-        """Set the title, the metadata, or both.
+    async def describe(
+        self, *, title: str | None = None, metadata: dict[str, Any] | None = None, agent: str | Agent | None = None
+    ) -> None:
+        """Set the title, the metadata, the agent as ``switch`` does, or several of them in one write.
 
         Raises:
-            ThreadNotFoundError: ``thread_not_found``.
             InvalidStateError: ``invalid_state``: they cannot be stored.
+            CriogenError: As ``switch``.
         """
         await self._may_change("send")
+        wanted = None if agent is None else self._agent(agent)
+        if wanted is not None:
+            await self._may_use(wanted)
         given = {"title": title, "metadata": metadata}
         columns = {name: value for name, value in given.items() if value is not None}
-        await in_database(posts.describe, self.id, columns)
+        await in_database(posts.describe, self.id, columns, wanted.name if wanted else None)
 
     describe_sync = blocking(describe, writes=True)
 

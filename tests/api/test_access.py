@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[int, int, int, int, int, int]] = {
     "POST threads/{key}/reject/": (401, 404, 403, 403, 202, 202),
     "POST threads/{key}/decide/": (401, 404, 403, 403, 202, 202),
     "GET runs/{id}/": (401, 404, 200, 200, 404, 200),
+    "GET runs/{id}/tree/": (401, 404, 200, 200, 404, 200),
     "POST runs/{id}/cancel/": (401, 404, 200, 403, 404, 200),
     "GET approvals/": (401, 200, 200, 200, 200, 200),
     "POST approvals/{id}/decide/": (401, 404, 403, 403, 202, 202),

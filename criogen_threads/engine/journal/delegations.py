@@ -13,6 +13,7 @@ from criogen_threads import errors
 from criogen_threads.engine.journal import lines, takes
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.leaving import expire_approvals, leave_run
+from criogen_threads.engine.journal.memories import ASKED_BY
 from criogen_threads.engine.journal.pen import Pen, lock, reread
 from criogen_threads.engine.journal.rewinds import Rewind, go_back
 from criogen_threads.engine.journal.writing import write
@@ -136,7 +137,7 @@ def _begin(session: Session, locked: Locked, wish: Delegation, worker: UUID) -> 
     )
     pen = Pen(session, locked)
     return takes.start(
-        pen, pen.run(run), wish.checkpoint_id, worker, below=wish.call_id, metadata={"asked_by": wish.caller.agent}
+        pen, pen.run(run), wish.checkpoint_id, worker, below=wish.call_id, metadata={ASKED_BY: wish.caller.agent}
     )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NAME = "delegated"
 HANDED_OVER = "handed_over"  # on the result of a hand-over: who goes on
 EARLIER = "remembered"  # on the first message behind a cut: the memories of what was cut off, by agent
+ASKED_BY = "asked_by"  # on what an agent was asked: who asked it
+NAMES = frozenset({NAME, HANDED_OVER, EARLIER, ASKED_BY})
 
 
 def of_run(alias: str, run_id: UUID | None) -> dict[str, Any] | None:

@@ -174,26 +174,6 @@ def cancel(session: Session, key: str, run_id: UUID | None, checkpoint_id: UUID)
 
 
 @write
-def switch(session: Session, key: str, agent: str) -> None:
-    """The thread goes on with another agent from the next turn on.
-
-    Raises:
-        ThreadNotFoundError: ``thread_not_found``.
-        ThreadDelegatedError: ``thread_delegated``.
-    """
-    locked = lock_key(session, key)
-    if locked is None:
-        raise errors.ThreadNotFoundError
-    refuse_delegated(locked)
-    if locked.agent == agent:
-        return
-    pen = Pen(session, locked)
-    pen.event("agent_switch", None, agent=agent, details={"from": locked.agent, "to": agent})
-    pen.thread(agent=agent)
-    pen.write()
-
-
-@write
 def interrupt(session: Session, run_id: UUID) -> None:
     """Ask the run that is under way to stop, for a queued run that came later and will not wait for it."""
     run = session.find(Run, run_id, status=Run.Status.QUEUED)
@@ -273,11 +253,12 @@ def _check_columns(columns: Mapping[str, Any]) -> None:
 
 
 @write
-def describe(session: Session, key: str, columns: Mapping[str, Any]) -> None:
-    """Set the title or the metadata of a thread.
+def describe(session: Session, key: str, columns: Mapping[str, Any], agent: str | None = None) -> None:
+    """Set the title, the metadata, or the agent that the thread goes on with from the next turn on.
 
     Raises:
         ThreadNotFoundError: ``thread_not_found``.
+        ThreadDelegatedError: ``thread_delegated``: the agent of a conversation between agents stays.
         InvalidStateError: ``invalid_state``: they cannot be stored.
     """
     _check_columns(columns)
@@ -287,7 +268,14 @@ def describe(session: Session, key: str, columns: Mapping[str, Any]) -> None:
     locked = lock_key(session, key)
     if locked is None:
         raise errors.ThreadNotFoundError
-    session.update(Thread, locked.id, **columns)
+    if agent is not None:
+        refuse_delegated(locked)
+    pen = Pen(session, locked)
+    pen.thread(**columns)
+    if agent not in (None, locked.agent):
+        pen.event("agent_switch", None, agent=agent, details={"from": locked.agent, "to": agent})
+        pen.thread(agent=agent)
+    pen.write()
 
 
 @write
