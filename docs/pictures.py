@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from playwright.sync_api import sync_playwright
-
+from tests.browsers import launched
 from tests.project.served import Demo
 
 if TYPE_CHECKING:
@@ -26,9 +25,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Demo(Path(folder) / "demo.sqlite3") as demo,
-        sync_playwright() as driver,
+        launched() as browser,
     ):
-        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         options = {"viewport": {"width": 1100, "height": 720}, "device_scale_factor": 1.5, "base_url": demo.address}
         visitor, staff = (browser.new_context(**options).new_page() for _ in range(2))
         talk(visitor, SAID)
@@ -39,7 +37,6 @@ def main() -> None:
         staff.get_by_role("button", name="Approve").wait_for()
         staff.set_viewport_size({"width": 1100, "height": 1000})
         staff.screenshot(path=HERE / "console.png")
-        browser.close()
 
 
 def talk(page: Any, lines: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from django.db import connections
 from django.test import TransactionTestCase
 
 from project.database import database
+from tests.browsers import bounded, chromium  # noqa: F401 (a fixture)
 from tests.flush import flush, stop_worker
 from tests.services import PostgreSQL, Valkey
 
@@ -44,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Browsers are started by the fixture ``chromium``, here and there."""
+    """Browsers are started by the fixture ``chromium``."""
     if config.getoption("without_browser"):
         left = [item for item in items if "chromium" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in left]
@@ -81,6 +82,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with bounded(item):
+        return (yield)
 
 
 def _own_database(config: pytest.Config) -> str:

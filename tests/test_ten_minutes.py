@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,12 +26,12 @@ from tests.streaming.servers import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.backends.support import Wire
 
 pytest.importorskip("pydantic_ai")
 
-CHROMIUM = "/usr/bin/chromium"
 PATIENCE = 120
 PASSWORD = "a kettle and a lamp"
 
@@ -239,17 +238,6 @@ def test_c1_a_new_project_has_a_working_chat_over_the_websocket(site: Site) -> N
 def test_c7_the_console_is_there(site: Site) -> None:
     for path in ("/admin/", "/admin/criogen_threads/thread/", "/admin/criogen_threads/approval/"):
         assert site.ask("GET", path)[0] == 200
-
-
-@pytest.fixture
-def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: no browser tests")
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"{CHROMIUM} is missing: no browser tests")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def test_c8_a_new_project_has_a_working_chat_in_a_browser(site: Site, chromium: Any) -> None:

@@ -1,20 +1,19 @@
 """A site with the chat, in a real daphne, and visitors with real browsers.
 
-Skipped, aloud, where Playwright or Debian's chromium is missing. The web process keeps its worker for as long as it
-lives, so the database is not emptied after each test: keys and names are new ones.
+The web process keeps its worker for as long as it lives, so the database is not emptied after each test: keys and names
+are new ones.
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
 
 from criogen_threads.agents import register, unregister
-from tests.chat.support import CHROMIUM, Visitor, aside
+from tests.browsers import aside
+from tests.chat.support import Visitor
 from tests.flush import flush, stop_worker
 from tests.streaming.puppet import puppet
 from tests.streaming.servers import Web, web
@@ -26,20 +25,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def chromium(django_db_setup: None) -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: no browser tests")
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"{CHROMIUM} is missing: no browser tests")
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop in this thread
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-@pytest.fixture(scope="module")
-def committed(chromium: Any, django_db_blocker: DjangoDbBlocker, keeps_rows: None) -> Iterator[None]:
+def committed(
+    django_db_setup: None, chromium: Any, django_db_blocker: DjangoDbBlocker, keeps_rows: None
+) -> Iterator[None]:
     """The database, open to other processes, for a whole module."""
     with django_db_blocker.unblock():
         aside(flush, connection)
@@ -67,6 +55,7 @@ def visit(chromium: Any, site: Web) -> Iterator[Callable[..., Visitor]]:
         return made[-1]
 
     yield begin
+    assert site.process.poll() is None, "the web process is gone:\n" + site.log.read_text()[-3000:]
     complaints = [each.complaints for each in made]
     for each in made:
         each.context.close()

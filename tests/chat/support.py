@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import connections
 
+from tests.browsers import PATIENCE, aside, picture
 from tests.streaming.puppet import puppet, wish
 from tests.streaming.servers import log_in
 
@@ -22,23 +19,7 @@ if TYPE_CHECKING:
 
     from tests.streaming.servers import Web
 
-CHROMIUM = "/usr/bin/chromium"
-PATIENCE = 15_000  # milliseconds
-
 _numbers = count(1)
-
-
-def aside(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call it in another thread: the one of the tests has Playwright's event loop."""
-
-    def work() -> Any:
-        try:
-            return function(*args, **options)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
 
 
 def person(**values: Any) -> Any:
@@ -95,9 +76,7 @@ class Visitor:
         return list(aside(self.handle().messages_sync))
 
     def picture(self, name: str, page: Any = None, **options: Any) -> None:
-        """A picture for those who want one: ``CHAT_SCREENSHOTS`` names a folder."""
-        if folder := os.environ.get("CHAT_SCREENSHOTS"):
-            (page or self.page).screenshot(path=str(Path(folder) / f"{name}.png"), **options)
+        picture(page or self.page, f"chat-{name}", **options)
 
 
 def say(page: Any, text: str) -> None:

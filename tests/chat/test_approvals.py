@@ -9,7 +9,8 @@ import pytest
 from criogen_threads.models import ToolCall
 from project.desk.demo import seed
 from project.desk.models import Order
-from tests.chat.support import answers, aside, pays, person, questions, rested, said, say
+from tests.browsers import aside, settled
+from tests.chat.support import answers, pays, person, questions, rested, said, say
 from tests.streaming.puppet import wish
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def test_the_row_of_a_call_is_current_after_the_conversation_was_read_anew(visit
     page = visitor.open()
     say(page, pays())
     page.get_by_role("button", name="Approve").wait_for()
-    page.evaluate("document.querySelector('criogen-chat').chat.refresh()")
+    settled(page, "document.querySelector('criogen-chat').chat.refresh()")
     page.get_by_role("button", name="Approve").click()
     answers(page).get_by_text("It is settled.").wait_for()
     rested(page)

@@ -10,7 +10,8 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from criogen_threads.models import Run, Thread, ToolCall
-from tests.chat.support import Visitor, answers, aside, eventually, said, say
+from tests.browsers import aside, settled
+from tests.chat.support import Visitor, answers, eventually, said, say
 from tests.streaming.puppet import wish
 from tests.streaming.servers import web
 
@@ -35,7 +36,7 @@ BEGIN = """async () => {
 def client(visit: Callable[..., Visitor]) -> Visitor:
     """A page without the element, with a client in ``chat``."""
     visitor = visit(tolerated="409 (Conflict)")
-    visitor.open().evaluate(BEGIN)
+    settled(visitor.open(), BEGIN)
     return visitor
 
 
@@ -44,12 +45,12 @@ def pays() -> str:
 
 
 def test_c8_send_waits_for_the_reply(client: Visitor) -> None:
-    reply = client.page.evaluate("chat.send('Hello', {state: {language: 'de'}})")
+    reply = settled(client.page, "chat.send('Hello', {state: {language: 'de'}})")
     assert (reply["status"], reply["text"], reply["pending"]) == ("completed", "You said: Hello", [])
     assert [each["role"] for each in reply["messages"]] == ["user", "assistant"]
     assert Run.objects.get(pk=reply["run_id"]).state == {"language": "de"}
     twice = "Promise.all([1, 2].map(() => chat.send('once', {clientId: 'the-same'})))"
-    one, two = client.page.evaluate(twice)
+    one, two = settled(client.page, twice)
     assert one["run_id"] == two["run_id"]
 
 
@@ -59,7 +60,7 @@ def test_c8_stream_yields_ag_ui_and_the_reply(client: Visitor) -> None:
         for await (const event of chat.stream(text)) events.push(event);
         return events;
     }"""
-    events = client.page.evaluate(script, wish("A sentence in pieces.", delay=0.03, chunk=4))
+    events = settled(client.page, script, wish("A sentence in pieces.", delay=0.03, chunk=4))
     answer = next(each["messageId"] for each in events if each.get("role") == "assistant")
     pieces = [each for each in events if each["type"] == "TEXT_MESSAGE_CONTENT" and each["messageId"] == answer]
     text = "".join(each["delta"] for each in pieces)
@@ -79,59 +80,59 @@ def test_p9_an_aborted_signal_cancels_the_run_which_is_saved(client: Visitor) ->
         return sent;
     }"""
     text = wish(", ".join(map(str, range(2000))), delay=0.02)
-    assert client.page.evaluate(script, text) == "AbortError"
+    assert settled(client.page, script, text) == "AbortError"
     run = Run.objects.get(thread__key=client.key)
     assert (run.status, run.error_code) == ("failed", "cancelled")
     assert said(client.stored()) == [("user", text)]
     leave = (
         "async (text) => { for await (const event of chat.stream(text)) if (event.type.endsWith('CONTENT')) break; }"
     )
-    client.page.evaluate(leave, text)
+    settled(client.page, leave, text)
     eventually(lambda: Run.objects.filter(thread__key=client.key, error_code="cancelled").count() == 2)
 
 
 def test_p23_approvals_are_answered(client: Visitor) -> None:
     page = client.page
     for answer, verdict in (("chat.approve()", "done"), ("chat.reject('no')", "rejected")):
-        reply = page.evaluate("text => chat.send(text)", pays())
+        reply = settled(page, "text => chat.send(text)", pays())
         assert (reply["status"], len(reply["pending"])) == ("suspended", 1)
-        assert page.evaluate("caught(chat.send('and now?'))") == "thread_suspended"
-        assert page.evaluate(answer)["text"] == "Done."
+        assert settled(page, "caught(chat.send('and now?'))") == "thread_suspended"
+        assert settled(page, answer)["text"] == "Done."
         assert ToolCall.objects.filter(thread__key=client.key).latest("created_at").status == verdict
-    waits = page.evaluate("text => chat.send(text)", pays())["pending"][0]["id"]
-    assert page.evaluate("caught(chat.decide({'no-such-id': true}))") == "resume_invalid"
-    assert page.evaluate("id => chat.decide({[id]: {approve: true, arguments: {amount: 4}}})", waits)["text"] == "Done."
-    assert page.evaluate("caught(chat.retry())") == "resume_invalid"
+    waits = settled(page, "text => chat.send(text)", pays())["pending"][0]["id"]
+    assert settled(page, "caught(chat.decide({'no-such-id': true}))") == "resume_invalid"
+    assert settled(page, "id => chat.decide({[id]: {approve: true, arguments: {amount: 4}}})", waits)["text"] == "Done."
+    assert settled(page, "caught(chat.retry())") == "resume_invalid"
 
 
 def test_p18_p25_p26_p33_p37_the_conversation_is_read_rewound_retried_and_deleted(client: Visitor) -> None:
     page = client.page
     assert (
-        page.evaluate("text => caught(chat.send(text))", wish("It is better now, after a while.", fails=4))
+        settled(page, "text => caught(chat.send(text))", wish("It is better now, after a while.", fails=4))
         == "model_failed"
     )
-    assert page.evaluate("chat.retry()")["text"] == "It is better now, after a while."
-    page.evaluate("chat.send('two')")
-    messages = page.evaluate("chat.messages()")
+    assert settled(page, "chat.retry()")["text"] == "It is better now, after a while."
+    settled(page, "chat.send('two')")
+    messages = settled(page, "chat.messages()")
     assert [(each["role"], each["id"]) for each in messages] == [(e["role"], e["id"]) for e in client.stored()]
-    history = page.evaluate("chat.history({limit: 2})")
+    history = settled(page, "chat.history({limit: 2})")
     assert [each["version"] for each in history] == sorted((each["version"] for each in history), reverse=True)
     assert len(history) == 2
-    first = page.evaluate("chat.history({limit: 100})")[-1]
-    assert page.evaluate("id => chat.rewind(id)", first["id"])["source"] == "fork"
-    assert page.evaluate("caught(chat.rewind('00000000-0000-7000-8000-000000000000'))") == "checkpoint_not_found"
+    first = settled(page, "chat.history({limit: 100})")[-1]
+    assert settled(page, "id => chat.rewind(id)", first["id"])["source"] == "fork"
+    assert settled(page, "caught(chat.rewind('00000000-0000-7000-8000-000000000000'))") == "checkpoint_not_found"
     assert len(client.stored()) == 1
-    page.evaluate("chat.delete()")
+    settled(page, "chat.delete()")
     assert not Thread.objects.filter(key=client.key).exists()
-    assert page.evaluate("chat.send('anew')")["text"] == "You said: anew"
+    assert settled(page, "chat.send('anew')")["text"] == "You said: anew"
 
 
 def test_one_look_that_fails_does_not_end_a_turn(visit: Callable[..., Visitor]) -> None:
     visitor = visit(tolerated="503 (Service Unavailable)")
     page = visitor.open()
-    page.evaluate(BEGIN)
+    settled(page, BEGIN)
     page.route("**/runs/*/", lambda route: route.fulfill(status=503), times=1)
-    reply = page.evaluate("chat.send('Hello')")
+    reply = settled(page, "chat.send('Hello')")
     assert (reply["status"], reply["text"]) == ("completed", "You said: Hello")
     assert Run.objects.get(pk=reply["run_id"]).status == "completed"
 
@@ -139,16 +140,16 @@ def test_one_look_that_fails_does_not_end_a_turn(visit: Callable[..., Visitor]) 
 def test_a_read_that_fails_loses_no_message_that_was_not_sent(visit: Callable[..., Visitor]) -> None:
     visitor = visit(tolerated="503 (Service Unavailable)")
     page = visitor.open()
-    page.evaluate(BEGIN)
-    page.evaluate("chat.send('Hello')")
+    settled(page, BEGIN)
+    settled(page, "chat.send('Hello')")
     page.route("**/messages/**", lambda route: route.fulfill(status=503), times=1)
     page.route("**/runs/", lambda route: route.fulfill(status=503), times=1)
-    assert page.evaluate("caught(chat.submit('Unsent'))") == "offline"
-    page.evaluate("chat.refresh()")
+    assert settled(page, "caught(chat.submit('Unsent'))") == "offline"
+    settled(page, "chat.refresh()")
     waiting = "chat.transcript.local.map(each => [each.text, each.sending])"
-    assert page.evaluate(waiting) == [["Unsent", "failed"]]
-    page.evaluate("chat.delete()")
-    assert page.evaluate(waiting) == []
+    assert settled(page, waiting) == [["Unsent", "failed"]]
+    settled(page, "chat.delete()")
+    assert settled(page, waiting) == []
 
 
 # Hashed names ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.errors import CriogenError
-from tests.chat.support import answers, aside, conversation, eventually, questions, rested, said, say
+from tests.browsers import aside
+from tests.chat.support import answers, conversation, eventually, questions, rested, said, say
 from tests.flush import stop_worker
 from tests.streaming.puppet import wish
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.models import Checkpoint, Message, Thread
-from tests.chat.support import answers, aside, conversation, eventually, questions, rested, said, say
+from tests.browsers import aside, settled
+from tests.chat.support import answers, conversation, eventually, questions, rested, said, say
 from tests.streaming.puppet import puppet, wish
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def test_b18_who_speaks_is_named_where_it_is_not_the_thread_s_agent(visit: Calla
     say(page, "one")
     answers(page).get_by_text("You said: one").wait_for()
     submit = "document.querySelector('criogen-chat').chat.submit('tell 40', {agent: 'teller'})"
-    page.evaluate(submit)
+    settled(page, submit)
     answers(page).nth(1).get_by_role("heading", name="Story teller").wait_for()
     visitor.open()
     answers(page).nth(1).get_by_role("heading", name="Story teller").wait_for()
@@ -174,17 +175,18 @@ def test_an_element_that_moves_has_one_socket_and_one_that_leaves_has_none(visit
     assert page.evaluate("sockets.length") == 2, "the first one's, and one for where it stands now"
     say(page, "two")
     answers(page).get_by_text("You said: two").wait_for()
-    page.evaluate("""async () => {
-        const element = document.querySelector("criogen-chat");
-        document.body.append(element);
-        const connecting = element.chat.connecting;
-        element.remove();
-        await connecting;
-    }""")
+    settled(page, LEAVES)
     closed = "sockets.every(each => each.readyState === WebSocket.CLOSED)"
     eventually(lambda: page.wait_for_timeout(25) or page.evaluate(closed))
 
 
+LEAVES = """async () => {
+    const element = document.querySelector("criogen-chat");
+    document.body.append(element);
+    const connecting = element.chat.connecting;
+    element.remove();
+    await connecting;
+}"""
 SOCKETS = """
 window.sockets = [];
 window.WebSocket = class extends WebSocket {

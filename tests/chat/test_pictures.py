@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from project.desk.demo import seed
-from tests.chat.support import answers, aside, say
+from tests.browsers import aside, faults
+from tests.chat.support import answers, say
 from tests.streaming.puppet import wish
 
 if TYPE_CHECKING:
@@ -40,23 +41,13 @@ print("on its way")
 
 
 LOOKS = [("wide", "light"), ("narrow", "dark")]
-if "CHAT_SCREENSHOTS" in os.environ:
+if "SCREENSHOTS" in os.environ:
     LOOKS = [(size, scheme) for size in SIZES for scheme in ("light", "dark")]
 
 
 @pytest.fixture(params=LOOKS, ids="-".join)
 def look(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param  # type: ignore[no-any-return]
-
-
-def clean(page: Any) -> None:
-    """axe finds nothing."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    options = {"resultTypes": ["violations"], "preload": False}  # it would copy style sheets into the page, inline
-    found = axe.Axe().run(page, options=options).response["violations"]
-    assert not found, [
-        (each["id"], [(node["html"][:150], node["failureSummary"]) for node in each["nodes"]]) for each in found
-    ]
 
 
 def test_axe_finds_nothing_from_the_welcome_to_the_approval(
@@ -73,13 +64,13 @@ def test_axe_finds_nothing_from_the_welcome_to_the_approval(
     page = visitor.open(**options)
     page.get_by_text("How can we help").wait_for()
     visitor.picture(f"welcome-{name}")
-    clean(page)
+    assert not faults(page)
     page.get_by_role("button", name="Where is order").click()
     answers(page).nth(1).wait_for()
     say(page, "I want a refund of 12 euros for order A-1002")
     page.locator(".card").wait_for()
     visitor.picture(f"approval-{name}")
-    clean(page)
+    assert not faults(page)
 
 
 def test_axe_finds_nothing_in_an_answer_and_one_s_own_approval(
@@ -95,11 +86,11 @@ def test_axe_finds_nothing_in_an_answer_and_one_s_own_approval(
     answers(page).get_by_text("Your order").wait_for()
     page.locator("summary").first.click()
     visitor.picture(f"answer-{name}")
-    clean(page)
+    assert not faults(page)
     aside(visitor.handle().send_sync, wish([{"text": "I can pay that for you."}, pay], "Paid."))
     page.get_by_role("button", name="Approve").wait_for()
     visitor.picture(f"own-approval-{name}")
-    clean(page)
+    assert not faults(page)
 
 
 def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unread_messages(
@@ -109,7 +100,7 @@ def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unre
     name = f"{size}-{scheme}"
     visitor = visit(viewport=SIZES[size], color_scheme=scheme)
     page = visitor.open(title="Puppet", launcher="1")
-    clean(page)
+    assert not faults(page)
     page.get_by_role("button", name="Open the chat").click()
     say(page, "Good morning")
     answers(page).get_by_text("You said: Good morning").wait_for()
@@ -123,7 +114,7 @@ def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unre
     page.locator(".launcher").click()
     page.locator(".mark").wait_for()
     visitor.picture(f"unread-{name}")
-    clean(page)
+    assert not faults(page)
     tale = "Once upon a time there was a kettle that would not boil, however long one waited. "
     say(page, wish(tale * 9, delay=0.05))
     answers(page).get_by_text("Once upon a time").wait_for()
@@ -132,4 +123,4 @@ def test_axe_finds_nothing_in_a_launcher_with_a_stopped_answer_versions_and_unre
     page.get_by_role("button", name="Stop").click()
     page.locator(".note").get_by_text("Stopped.").wait_for()
     visitor.picture(f"stopped-{name}")
-    clean(page)
+    assert not faults(page)

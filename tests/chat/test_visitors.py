@@ -9,7 +9,8 @@ import pytest
 from django.contrib.sessions.models import Session
 
 from criogen_threads.models import Thread
-from tests.chat.support import answers, aside, conversation, said, say
+from tests.browsers import aside
+from tests.chat.support import answers, conversation, said, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
-from tests.chat.support import answers, aside, pays, questions, rested, said, say
+from tests.browsers import aside
+from tests.chat.support import answers, pays, questions, rested, said, say
 from tests.streaming.puppet import wish
 
 if TYPE_CHECKING:

@@ -1,62 +1,29 @@
 """C7 in a real browser: staff find, read, edit, approve, reject, rewind, retry and export.
 
-Skipped, aloud, where Playwright or Debian's chromium is missing. ``CONSOLE_SCREENSHOTS`` names a folder that gets a
-picture of every page, light and dark.
+``SCREENSHOTS`` names a folder that gets a picture of every page, light and dark.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import django
 import pytest
 from django.conf import settings as configured
 from django.core import mail
-from django.db import connections
 
 from criogen_threads.models import Checkpoint, Run, ToolCall
+from tests.browsers import PATIENCE, aside, faults, picture
 from tests.console.support import Staff, a_waiting_thread, clerk, completed, customer, eventually, ran, thread
 from tests.support import call as asks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-CHROMIUM = "/usr/bin/chromium"
-
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: no browser tests")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: no browser tests")
-
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is missing: no browser tests"),
-]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps an event loop in this thread
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-def aside(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call it in another thread: the one of the tests has Playwright's event loop."""
-
-    def work() -> Any:
-        try:
-            return function(*args, **options)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Desk:
@@ -68,7 +35,7 @@ class Desk:
         self.context.add_cookies([{"name": configured.SESSION_COOKIE_NAME, "value": cookie, "url": address}])
         self.address, self.scheme = address, scheme
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(PATIENCE)
         self.complaints: list[str] = []
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -84,14 +51,9 @@ class Desk:
     def looked_at(self, name: str) -> None:
         """axe finds nothing, the page complains of nothing; a picture for those who want one."""
         self.page.wait_for_load_state("networkidle")
-        found = axe.Axe().run(self.page, options={"resultTypes": ["violations"]}).response["violations"]
-        assert not found, (name, [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found])
-        assert not self.complaints, (name, self.complaints)
-        if folder := os.environ.get("CONSOLE_SCREENSHOTS"):
-            import django
-
-            picture = Path(folder) / f"{name}-{self.scheme}-{django.VERSION[0]}.{django.VERSION[1]}.png"
-            self.page.screenshot(path=str(picture), full_page=True)
+        assert (faults(self.page), self.complaints) == ([], []), name
+        version = ".".join(map(str, django.VERSION[:2]))
+        picture(self.page, f"console-{name}-{self.scheme}-{version}", full_page=True)
 
 
 @pytest.fixture(params=["light", "dark"])

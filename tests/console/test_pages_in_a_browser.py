@@ -1,6 +1,6 @@
 """Every page with what is hard to show, on a wide screen and on a narrow one: it stays in its frame, axe finds nothing.
 
-Skipped, aloud, like ``test_browser``; ``CONSOLE_SCREENSHOTS`` takes pictures here, too.
+``SCREENSHOTS`` takes pictures here, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from django.utils.timezone import now
 from criogen_threads.agents import tool
 from criogen_threads.errors import CriogenError
 from criogen_threads.models import Checkpoint, Event, Run, Thread, ToolCall
+from tests.browsers import aside
 from tests.console.support import TOOLS, Staff, clerk, customer, thread
-from tests.console.test_browser import aside, chromium, desks, pytestmark, scheme  # noqa: F401 (fixtures)
+from tests.console.test_browser import desks, pytestmark, scheme  # noqa: F401 (fixtures)
 from tests.support import call as asks
 
 if TYPE_CHECKING:

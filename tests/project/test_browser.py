@@ -1,30 +1,21 @@
 """The site in a real browser, as ``manage.py demo`` serves it.
 
-Skipped, aloud, where Playwright or Debian's chromium is missing. ``SITE_SCREENSHOTS`` names a folder that gets a
-picture of every page, light and dark, wide and narrow.
+``SCREENSHOTS`` names a folder that gets a picture of every page, light and dark, wide and narrow.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browsers import PATIENCE, faults, picture, settled
 from tests.project.served import Demo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-CHROMIUM = "/usr/bin/chromium"
-PATIENCE = 20_000  # milliseconds
-
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: no browser tests")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: no browser tests")
-
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is missing: no browser tests")
+    from pathlib import Path
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202eevil"
 
@@ -38,14 +29,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(database: Path) -> Iterator[Demo]:
     with Demo(database) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 class Person:
@@ -80,14 +63,11 @@ class Person:
     def looked_at(self, name: str) -> None:
         """axe finds nothing, nothing sticks out, the page complains of nothing."""
         page = self.page
-        page.evaluate("document.fonts.ready")
+        settled(page, "document.fonts.ready")
         assert not self.complaints, (name, self.complaints)
-        options = {"resultTypes": ["violations"], "preload": False}  # it would write styles of its own into the page
-        found = axe.Axe().run(page, options=options).response["violations"]
-        assert not found, (name, [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found])
+        assert not faults(page), name
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), name
-        if folder := os.environ.get("SITE_SCREENSHOTS"):
-            page.screenshot(path=str(Path(folder) / f"{name}-{self.scheme}-{self.width}.png"))
+        picture(page, f"site-{name}-{self.scheme}-{self.width}")
 
 
 @pytest.fixture
