@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from criogen_threads.admin.ages import age, remaining
-from criogen_threads.admin.asking import asker
+from criogen_threads.admin.asking import asker, name_answerers
 from criogen_threads.admin.base import APP, may_enter
 from criogen_threads.admin.bulk import BulkDecisions
 from criogen_threads.admin.filters import AgeFilter, AgentFilter, ByMeFilter, StatusFilter, ToolFilter
@@ -92,6 +92,11 @@ class ApprovalAdmin(BulkDecisions):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {"title": _("Approvals"), **(extra_context or {})})
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        shown = super().get_changelist_instance(request)
+        name_answerers(shown.result_list)
+        return shown
+
     # Columns -------------------------------------------------------------------------------------------------------
 
     @admin.display(description=gettext_lazy("tool"))
@@ -99,7 +104,7 @@ class ApprovalAdmin(BulkDecisions):
         link = format_html('<a href="{}"><strong>{}</strong></a>', self.address(call), visible(call.name))
         stands = format_html('<span class="criogen-left criogen-call-{}">◔ {}</span>', call.status, _("waiting"))
         if call.status != ToolCall.Status.AWAITING_APPROVAL:
-            stands = render_to_string(f"{PARTS}/call_status.html", {"call": call, "by": call.decided_by})
+            stands = render_to_string(f"{PARTS}/call_status.html", {"call": call})
         return format_html("{}<br>{}", link, stands)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
 
 from criogen_threads.admin.text import visible
-from criogen_threads.models import Message
+from criogen_threads.models import Event, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
     from django.utils.safestring import SafeString
 
     from criogen_threads.admin.story import Story
-    from criogen_threads.models import Run, Thread
+    from criogen_threads.models import Run, Thread, ToolCall
 
 DEEPEST = 20
 """Runs of a chain that are shown."""
@@ -39,6 +43,32 @@ def asker(run: Run, person: Any) -> SafeString:
     if person:
         return visible(person.get_username())
     return visible(_("a visitor") if run.visitor else _("the site"))
+
+
+def name_answerers(calls: Iterable[ToolCall]) -> None:
+    """Have every call that was answered know by whom, in words, as ``answered_by``."""
+    answered = [call for call in calls if call.decided_at]
+    prefetch_related_objects(answered, "decided_by")
+    told = _told_of(call for call in answered if call.decided_by is None)
+    for call in answered:
+        name = call.decided_by.get_username() if call.decided_by else _without_account(told.get(call.pk, {}))
+        call.answered_by = name  # type: ignore[attr-defined]
+
+
+def _without_account(told: dict[str, Any]) -> str:
+    """Who answered, as the event says it: a visitor, a user who is gone, or the site's own code."""
+    if told.get("visitor") is True:
+        return _("a visitor")
+    return _("somebody") if "decided_by" in told else _("the site")
+
+
+def _told_of(calls: Iterable[ToolCall]) -> dict[UUID, dict[str, Any]]:
+    """What the events say about the answers to these calls."""
+    asked = {call.pk: call.thread_id for call in calls}
+    if not asked:
+        return {}
+    found = Event.objects.filter(thread__in=set(asked.values()), type="approval_decided", tool_call__in=asked)
+    return {event.tool_call_id: event.details or {} for event in found if event.tool_call_id}
 
 
 def askers(thread: Thread, run: Run, story: Story | None) -> list[Asker]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from criogen_threads.admin import branching
+from criogen_threads.admin.asking import name_answerers
 from criogen_threads.admin.branching import MOST_COMPARED
 from criogen_threads.admin.story import Entry, story_of
 from criogen_threads.admin.text import visible
@@ -51,6 +52,7 @@ def consequences(thread: Thread, target: Checkpoint, to: Audience) -> Consequenc
     leaving = branching.beyond(Message, tail, target.message_id)
     pending = reads.pending(thread.pk, thread.current_run_id) if thread.current_run_id else []
     changed = [call for call in reads.calls_left_behind(thread.pk, tail, target.message_id) if not is_read_only(call)]
+    name_answerers([*pending, *changed])
     return Consequences(
         checkpoints=left,
         messages=leaving,

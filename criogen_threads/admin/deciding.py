@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from criogen_threads import errors, inputs, redaction
 from criogen_threads.admin.ages import age, remaining
-from criogen_threads.admin.asking import askers
+from criogen_threads.admin.asking import askers, name_answerers
 from criogen_threads.admin.base import APP, LIVE, SLOW, Console, audience, explain, standing
 from criogen_threads.admin.forms import ArgumentsForm
 from criogen_threads.admin.story import story
@@ -106,6 +106,7 @@ class Deciding(Console):
         call = calls.filter(pk=wanted).first() if wanted else None
         if call is None or not self.has_view_permission(request, call):
             raise Http404
+        name_answerers([call])
         return call
 
     def shown_view(self, request: HttpRequest, call: ToolCall) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
+from django.utils.translation import gettext as _
 
 from criogen_threads import redaction
 from criogen_threads.admin.measures import duration
@@ -28,8 +29,11 @@ DEEPEST = 5
 ENDS = frozenset({"tool_complete", "tool_error", "agent_complete", "run_complete"})
 """Events that end what the event above them began."""
 
-BRIEF = ("tool_name", "action", "decided_by", "by", "code")
+BRIEF = ("tool_name", "action", "decided_by", "rewound_by", "by", "code")
 """Details that say in a word what an event is about."""
+
+ROLES = ("decided_by", "rewound_by")
+"""Details that name a user by the primary key."""
 
 CUT = 2_000
 """Characters of a detail that the page shows; the story has the whole text."""
@@ -78,17 +82,21 @@ def page(thread: Thread, after: int, to: Audience) -> Happenings:
 
 
 def _names(views: list[dict[str, Any]]) -> dict[str, str]:
-    """Who answered approvals: the names of the users that these events name by their primary keys."""
+    """The names of the users that these events name by their primary keys."""
     users = get_user_model()
-    keys = {view["details"]["decided_by"] for view in views if "decided_by" in view["details"]}
+    keys = {view["details"][role] for view in views for role in ROLES if role in view["details"]}
     found = users._default_manager.filter(pk__in=keys) if keys else ()
     return {str(user.pk): user.get_username() for user in found}
 
 
+def _named(details: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Details with people's names."""
+    told = {name: names.get(value, value) if name in ROLES else value for name, value in details.items()}
+    return {**redaction.without(told, "visitor"), "by": _("a visitor")} if told.get("visitor") is True else told
+
+
 def _happening(view: dict[str, Any], depth: int, began: int, names: dict[str, str]) -> Happening:
-    details = dict(view["details"])
-    if "decided_by" in details:
-        details["decided_by"] = names.get(details["decided_by"], details["decided_by"])
+    details = _named(view["details"], names)
     return Happening(
         id=view["id"],
         seq=view["seq"],

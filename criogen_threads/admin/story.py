@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from criogen_threads import redaction
+from criogen_threads.admin.asking import name_answerers
 from criogen_threads.admin.text import SHORT, Argument, arguments, difference, formatted, pretty, visible
 from criogen_threads.engine.journal import branches
 from criogen_threads.models import Message, Run, ToolCall
@@ -98,7 +99,9 @@ def _newest_calls(thread: Thread, messages: Iterable[Message]) -> dict[tuple[UUI
     """The newest try of each call that these messages ask for, in whichever run."""
     asking = [message.pk for message in messages if message.role == Message.Role.ASSISTANT]
     found = ToolCall.objects.filter(thread=thread.pk, message__in=asking).select_related("decided_by")
-    return {(call.message_id, call.index): call for call in found.order_by("pk")}
+    newest = {(call.message_id, call.index): call for call in found.order_by("pk")}
+    name_answerers(newest.values())
+    return newest
 
 
 def _entry(message: Message, parts: list[Part], runs: dict[UUID, Run]) -> Entry:

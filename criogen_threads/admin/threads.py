@@ -120,7 +120,7 @@ class ThreadAdmin(ReadingPages, Acting):
     @admin.display(description=gettext_lazy("owner"))
     def whose(self, thread: Thread) -> SafeString:
         if thread.owner is None:
-            return visible(_("a visitor") if thread.visitor else "")
+            return visible(_("a visitor") if thread.visitor else _("nobody"))
         return visible(thread.owner.get_username())
 
     @admin.display(description=gettext_lazy("last activity"))

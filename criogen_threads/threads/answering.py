@@ -12,6 +12,7 @@ from criogen_threads.agents import InvalidArguments, get_agent
 from criogen_threads.engine import dispatch, driving, reads
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.journal import families, posts
+from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.journal.writing import patiently
 from criogen_threads.engine.pools import in_database
@@ -140,7 +141,7 @@ class Answering(Base):
             raise errors.ResumeInvalidError(_("no approval waits here"), **reads.last_answer(thread.id, run.id))
         for call in reads.calls(thread.id, answers):
             answers[call.id] = self._checked(call, answers[call.id])
-        posts.decide(self.id, answers, self.actor_id, version)
+        posts.decide(self.id, answers, Asker.of(self.actor), version)
         patiently(lambda: families.awake(self.id))  # repeated alone: the answers are on record
         return run.id
 

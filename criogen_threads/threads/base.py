@@ -43,10 +43,6 @@ class Base:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
 
-    @property
-    def actor_id(self) -> Any:
-        return None if self.actor is None else self.actor.pk
-
     async def _may(self, verb: str) -> bool:
         """Whether the thread exists, once it is clear that the actor may do this with it.
 

@@ -13,6 +13,7 @@ from criogen_threads.agents import Agent, tool
 from criogen_threads.engine import reads
 from criogen_threads.engine.dispatch.executing import execute_due
 from criogen_threads.engine.journal import families, leftovers, posts, rewinds, saves
+from criogen_threads.engine.journal.askers import SITE
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.recovery import recover
 from criogen_threads.models import Run, Thread, ToolCall
@@ -134,7 +135,7 @@ async def test_an_answer_between_whose_steps_up_the_process_dies() -> None:
     chain = Chain()
     await chain.begin()
     call_id = (await in_db(ToolCall.objects.awaiting_approval().get)).pk
-    await in_db(posts.decide, "one", {call_id: Decision(approve=True)}, None)
+    await in_db(posts.decide, "one", {call_id: Decision(approve=True)}, SITE)
     middle = (await in_db(threads_of, "one"))[1]
     await in_db(families.wake, middle.pk)  # the middle is due; nobody has told the top
     assert (await recover()).answered == 1
@@ -146,7 +147,7 @@ async def test_retry_takes_an_answered_chain_up() -> None:
     chain = Chain()
     chat = await chain.begin()
     call_id = (await in_db(ToolCall.objects.awaiting_approval().get)).pk
-    await in_db(posts.decide, "one", {call_id: Decision(approve=False, reason="no")}, None)
+    await in_db(posts.decide, "one", {call_id: Decision(approve=False, reason="no")}, SITE)
     assert (await chat.retry()).text == "top is done"
     assert chain.ran == ["look"]
 
@@ -358,7 +359,7 @@ async def test_an_answer_that_comes_while_a_caller_decides_to_suspend_is_not_los
     def answered_just_before(lease: Any, *args: Any) -> Any:
         if lease.run.agent == who:
             waiting = ToolCall.objects.awaiting_approval().get()
-            posts.decide(waiting.thread.key, {waiting.pk: Decision(approve=True)}, None)  # and its process dies
+            posts.decide(waiting.thread.key, {waiting.pk: Decision(approve=True)}, SITE)  # and its process dies
         return suspend(lease, *args)
 
     monkeypatch.setattr(saves, "suspend", answered_just_before)

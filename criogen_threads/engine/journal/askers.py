@@ -44,6 +44,12 @@ class Asker:
         """What a run says about who asked for it."""
         return {"actor_id": self.user_id, "visitor": self.visitor, "address": self.address}
 
+    def named(self, role: str) -> dict[str, Any]:
+        """What an event says about who did something; nothing where it was the site's own code."""
+        if self.visitor:
+            return {"visitor": True}
+        return {} if self.is_site else {role: str(self.user_id)}
+
 
 SITE = Asker()
 """The site's own code."""

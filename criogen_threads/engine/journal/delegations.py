@@ -147,7 +147,8 @@ def _as_remembered(session: Session, locked: Locked, wish: Delegation) -> Locked
         return _left(session, locked)
     checkpoints = Checkpoint.objects.using(session.alias).filter(thread=locked.id, message=wish.memory)
     target = checkpoints.order_by("-version").first() if wish.memory else None
-    go_back(session, locked, Rewind(target.pk if target else None, waits_again=False))
+    asker = Asker.of_run(wish.caller)
+    go_back(session, locked, Rewind(target.pk if target else None, asker, waits_again=False))
     return reread(session, locked.id)
 
 

@@ -53,7 +53,7 @@ def expire(session: Session, key: str) -> None:
 
 @write
 def decide(
-    session: Session, key: str, decisions: Mapping[UUID, Decision], actor_id: Any, version: int | None = None
+    session: Session, key: str, decisions: Mapping[UUID, Decision], asker: Asker, version: int | None = None
 ) -> None:
     """Put answers on record, all of them or none, in a thread and in those of the agents that were asked below it.
     The run goes on when the last approval is answered.
@@ -77,10 +77,10 @@ def decide(
         pen = pens[call.thread_id]
         if call.run_id != pen.locked.current_run_id:
             raise _closed(call)
-        if _accept(call, decision, actor_id):
+        if _accept(call, decision, asker.user_id):
             if version not in (None, home.version):
                 raise errors.ResumeInvalidError(_("the thread has moved on since it was shown"), version=home.version)
-            _record(pen, call.run, call, decision, actor_id)
+            _record(pen, call.run, call, decision, asker)
     for pen in pens.values():
         if pen.updates:
             pen.write()
@@ -119,20 +119,20 @@ def _closed(call: ToolCall) -> errors.ResumeInvalidError:
     )  # fmt: skip
 
 
-def _record(pen: Pen, run: Run, call: ToolCall, decision: Decision, actor_id: Any) -> None:
+def _record(pen: Pen, run: Run, call: ToolCall, decision: Decision, asker: Asker) -> None:
     locked = pen.locked
     status = ToolCall.Status.READY if decision.approve else ToolCall.Status.REJECTED
     pen.update(
-        ToolCall, call.pk, status=status, approved=decision.approve, decided_by=actor_id, decided_at=locked.now,
+        ToolCall, call.pk, status=status, approved=decision.approve, decided_by=asker.user_id, decided_at=locked.now,
         reason=decision.reason, edited_arguments=decision.arguments,
     )  # fmt: skip
-    by = {} if actor_id is None else {"decided_by": str(actor_id)}
-    note_call(pen, "approval_decided", call, run, details={"approved": decision.approve, **by})
+    details = {"approved": decision.approve, **asker.named("decided_by")}
+    note_call(pen, "approval_decided", call, run, details=details)
     locked.pending -= 1
     pen.thread(pending=locked.pending)
     pen.tell(
         approval_decided, run_id=run.id, call_id=call.pk, tool=call.name, approved=decision.approve,
-        decided_by=actor_id,
+        decided_by=asker.user_id,
     )  # fmt: skip
 
 

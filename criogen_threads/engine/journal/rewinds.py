@@ -101,7 +101,8 @@ def go_back(session: Session, locked: Locked, wish: Rewind) -> Checkpoint | None
     leave_run(pen, errors.RunAbandonedError)
     head = _fork(pen, target, wish.checkpoint_id)
     origin = str(wish.target_id) if target else None
-    pen.event("checkpoint_fork", None, agent=locked.agent, details={"from": origin, "to": str(head.pk)})
+    details = {"from": origin, "to": str(head.pk), **wish.asker.named("rewound_by")}
+    pen.event("checkpoint_fork", None, agent=locked.agent, details=details)
     if target is not None and target.status == Checkpoint.Status.SUSPENDED and wish.waits_again:
         _wait_again(pen, target, wish)
     pen.tell(thread_rewound, checkpoint_id=wish.target_id, head=head.pk)
