@@ -68,9 +68,14 @@ def configuration(
 
 
 def _names(request: HttpRequest, own: str) -> dict[str, str]:
-    """How the agents that this visitor may talk to are called."""
+    """How the agents that this visitor may talk to, or sees asked, are called."""
     policy, visitor = get_policy(), visitors.actor(request)
-    known = [agent for agent in all_agents() if agent.name == own or policy.use(visitor, agent.name)]
+    agency = get_agent(own).agency
+    asked = agency.agents if agency is not None and agency.visible == "all" else ()
+    known = [
+        agent for agent in all_agents()
+        if agent.name == own or agent.name in asked or policy.use(visitor, agent.name)
+    ]  # fmt: skip
     return {agent.name: agent.description or agent.name for agent in known}
 
 
@@ -117,6 +122,8 @@ def texts() -> dict[str, str]:
         "call_done": _("done"),
         "call_failed": _("failed"),
         "call_declined": _("declined"),
+        "asks": _("asks %(agent)s"),
+        "hands_over": _("hands over to %(agent)s"),
         "arguments": _("Input"),
         "result": _("Result"),
         "hidden": _("Not shown here."),
@@ -125,6 +132,7 @@ def texts() -> dict[str, str]:
         "approval_mine": _("May this be done?"),
         "approval_staff": _("This waits for the staff. The conversation goes on by itself once they have answered."),
         "approval_hidden": _("Something here waits for the staff. It goes on by itself once they have answered."),
+        "asked_by": _("%(agent)s asks for this."),
         "approval_until": _("Until %(time)s"),
         "approve": _("Approve"),
         "reject": _("Reject"),

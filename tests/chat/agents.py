@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.agents import Agent, register
+from criogen_threads.agents import Agency, Agent, register, tool
 from criogen_threads.backends.scripted import ScriptedModel
 from tests.streaming.puppet import puppet
 
@@ -27,3 +27,32 @@ def tell(messages: Sequence[Any], tools: Sequence[Any]) -> str:
 
 register(puppet())
 register(Agent("teller", description="Story teller", model=ScriptedModel(tell, chunk=400, delay=0.002)))
+
+
+@tool(approval="owner")
+def sign(page: int) -> str:
+    """Sign a page."""
+    return f"page {page} is signed"
+
+
+def _script(*answers: Any) -> ScriptedModel:
+    return ScriptedModel.of(*answers)
+
+
+def _calls(name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"tool_call": {"name": name, "arguments": each}} for each in arguments]
+
+
+office = Agency(
+    "office",
+    entry=Agent("office", model=_script(_calls("delegate", {"agent": "clerk", "message": "Sign"}), "It is signed.")),
+    specialists=[Agent("clerk", model=_script(_calls("sign", {"page": 1}, {"page": 2}), "Signed."), tools=[sign])],
+)
+entrance = Agency(
+    "entrance",
+    entry=Agent("porter", description="The porter", model=_script(_calls("hand_over", {"agent": "guide"}))),
+    specialists=[Agent("guide", description="The guide", model=_script("-", "I am the guide."))],
+    hands_over={"porter": ["guide"]},
+)
+register(office)
+register(entrance)

@@ -5,15 +5,18 @@ import { readable } from "./entries.js";
 
 /** The row of a call. */
 export class CallRow {
-  constructor(call, texts) {
-    this.texts = texts;
+  /** @param {{texts: object, agent: function(string): string}} host */
+  constructor(call, host) {
+    const { texts } = host;
+    Object.assign(this, { host, texts });
+    this.name = h("span", { class: "call-name", dir: "auto" });
     this.state = h("span", { class: "call-state" });
     this.input = h("pre", { dir: "auto", tabindex: "0" });
     this.output = h("pre", { dir: "auto", tabindex: "0" });
     this.inputs = h("div", {}, h("h4", {}, texts.arguments), this.input);
     this.outputs = h("div", {}, h("h4", {}, texts.result), this.output);
     this.hidden = h("p", { class: "quiet" }, texts.hidden);
-    const summary = h("summary", {}, icon("on"), h("span", { class: "call-name", dir: "auto" }, call.name.replaceAll("_", " ")), this.state);
+    const summary = h("summary", {}, icon("on"), this.name, this.state);
     this.node = h("details", { class: "call", part: "tool" }, summary, this.inputs, this.outputs, this.hidden);
     this.node.addEventListener("toggle", () => this.update());
     this.update(call);
@@ -22,6 +25,7 @@ export class CallRow {
   update(call = this.call) {
     this.call = call;
     this.node.dataset.state = call.state;
+    put(this.name, named(call, this.host));
     this.state.textContent = this.texts[`call_${call.state}`];
     if (!this.node.open) return; // what nobody looks at is not written
     this.inputs.hidden = call.hidden;
@@ -37,27 +41,43 @@ function put(node, text) {
   node.replaceChildren(document.createTextNode(text));
 }
 
+/** What a row says of its call: that another agent is asked, or the tool's name. */
+function named({ name, arguments: given }, { texts, agent }) {
+  const text = { delegate: texts.asks, hand_over: texts.hands_over }[name];
+  const asked = text && parsed(given)?.agent;
+  return typeof asked === "string" ? filled(text, { agent: agent(asked) }) : name.replaceAll("_", " ");
+}
+
+function parsed(values) {
+  try {
+    return typeof values === "string" ? JSON.parse(values) : values;
+  } catch {
+    return null; // half a JSON text, or none
+  }
+}
+
 /** Arguments that came as text, while they streamed, are shown like those that did not. */
 function indented(values) {
-  try {
-    return readable(typeof values === "string" ? JSON.parse(values) : values);
-  } catch {
-    return values; // half a JSON text, or none
-  }
+  return readable(parsed(values) ?? values);
 }
 
 /** The card of an approval. Its state is the server's: it goes when the server says that it was answered. */
 export class Card {
   /**
    * @param {object} approval As the server shows it to this person.
-   * @param {object} texts
+   * @param {{texts: object, agent: function(string): string}} host
    * @param {function(object): Promise} answer Sends ``{approve, reason, digest}``.
    */
-  constructor(approval, texts, answer) {
+  constructor(approval, host, answer) {
+    const { texts } = host;
     Object.assign(this, { approval, texts, answer });
     const heading = h("h3", { id: `approval-${approval.id}` }, approval.mine ? texts.approval_mine : texts.approval);
     const name = h("p", { class: "card-name", dir: "auto" }, icon("tool"), ...visibly(approval.name));
     this.node = h("section", { class: "card", part: "approval", tabindex: "-1", "aria-labelledby": heading.id }, heading, name);
+    if (approval.chain?.length) {
+      const asks = filled(texts.asked_by, { agent: host.agent(approval.agent) });
+      this.node.append(h("p", { class: "card-agent quiet", dir: "auto" }, asks));
+    }
     if (!approval.hidden) this.node.append(listed(approval.arguments, texts));
     if (approval.expires_at_ms) this.node.append(h("p", { class: "quiet" }, until(approval.expires_at_ms, texts)));
     this.node.append(approval.mine ? this.#answers() : h("p", { class: "card-waits" }, texts.approval_staff));

@@ -57,6 +57,7 @@ export class CriogenChat extends HTMLElement {
     return {
       texts: this.texts,
       name: (entry) => this.#name(entry),
+      agent: (name) => this.#called(name),
       unread: (count) => this.#unread(count),
       does: {
         edit: (entry) => this.#edit(entry),
@@ -65,7 +66,7 @@ export class CriogenChat extends HTMLElement {
         retry: () => this.#try(() => chat.resume()),
         resend: (entry) => this.#try(() => chat.submit(entry.text, { clientId: entry.id })),
         discard: (entry) => chat.transcript.dropLocal(entry),
-        answer: (approval, answer) => chat.answer({ [approval.id]: answer }),
+        answer: (approval, answer) => this.#answer(approval, answer),
       },
     };
   }
@@ -245,7 +246,17 @@ export class CriogenChat extends HTMLElement {
   #name(entry) {
     if (entry.role === "user") return { name: this.texts.you, own: true };
     const agent = entry.agent || this.config.agent;
-    return { name: this.config.agents[agent] ?? agent, own: agent === this.config.agent };
+    return { name: this.#called(agent), own: agent === this.config.agent };
+  }
+
+  /** Answer an approval. That of an asked agent is decided in its own conversation, which this page does not hear. */
+  async #answer(approval, answer) {
+    await this.chat.answer({ [approval.id]: answer });
+    if (approval.within) this.chat.transcript.decided(approval.id, approval.toolCallId, answer.approve);
+  }
+
+  #called(agent) {
+    return Object.hasOwn(this.config.agents, agent) ? this.config.agents[agent] : agent;
   }
 
   #unread(count) {

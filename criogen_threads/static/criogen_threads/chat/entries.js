@@ -41,6 +41,9 @@ export function newCall(id, name, values = {}) {
 /** Where the tool call of a wire id stands: the message's id is its first part. */
 export const messageOf = (wireId) => wireId.split(":", 1)[0];
 
+/** The wire id of the call where an approval is shown: its own, or the one that asked the agent that waits. */
+export const placeOf = ({ within, toolCallId }) => within ?? toolCallId;
+
 /** The entries of a page of ``messages/``, oldest first. */
 export const entriesOf = (rows) => rows.map(entryOf);
 

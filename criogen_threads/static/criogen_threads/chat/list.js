@@ -1,6 +1,7 @@
 // The messages of a conversation on the page: in order, each made once, scrolled as people expect.
 
 import { filled, h, icon } from "./dom.js";
+import { placeOf } from "./entries.js";
 import { MessageView } from "./message.js";
 
 const NEAR = 80; // pixels from the bottom that count as being there
@@ -49,7 +50,7 @@ export class List {
 
   /** Bring the entries up to date that something around them changes: buttons, cards, what is under way. */
   update() {
-    const { shown, local, state, pending } = this.chat.transcript;
+    const { shown, local, state } = this.chat.transcript;
     const visible = shown.filter((each) => each.visible);
     const last = visible.at(-1);
     const rests = state === "idle" || state === "failed" || state === "interrupted";
@@ -57,9 +58,9 @@ export class List {
       const view = this.views.get(entry.key);
       const latest = rests && entry === last;
       const ends = entry === last ? rests : visible[index + 1].role !== entry.role || entry.role === "user";
-      const waits = view.cards.size > 0 || pending.some((each) => entry.call(each.toolCallId));
+      const waiting = this.#waiting(entry, last);
       const same = view.entry === entry && view.latest === latest && view.ends === ends;
-      if (!same || waits || view.node.hidden) view.refresh(entry, pending, { latest, ends });
+      if (!same || waiting.length || view.cards.size || view.node.hidden) view.refresh(entry, waiting, { latest, ends });
     });
     const busy = state === "running" || local.some((each) => each.sending === "sending");
     this.working.hidden = !busy || Boolean(last?.live && last.text);
@@ -69,7 +70,14 @@ export class List {
   /** One entry has changed. */
   change(entry) {
     const view = this.views.get(entry.key);
-    view?.refresh(entry, this.chat.transcript.pending, view);
+    view?.refresh(entry, this.#waiting(entry), view);
+  }
+
+  /** The approvals that are shown at an entry; at the last one those too whose call this person is not shown. */
+  #waiting(entry, last = this.chat.transcript.shown.findLast((each) => each.visible)) {
+    const { shown, pending } = this.chat.transcript;
+    const isHere = (each) => entry.call(placeOf(each)) || (entry === last && !shown.some((one) => one.call(placeOf(each))));
+    return pending.filter(isHere);
   }
 
   grow({ entry, kind, delta }) {

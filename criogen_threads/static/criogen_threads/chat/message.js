@@ -2,6 +2,7 @@
 
 import { Card, CallRow } from "./calls.js";
 import { filled, h, icon, iconButton, sanitised } from "./dom.js";
+import { placeOf } from "./entries.js";
 import { Streamed } from "./streamed.js";
 
 const COPIED = 2_000; // milliseconds that the tick stays
@@ -9,8 +10,9 @@ const COPIED = 2_000; // milliseconds that the tick stays
 export class MessageView {
   /**
    * @param {Entry} entry
-   * @param {{texts: object, name: function(Entry): string, does: object}} host ``does`` are the things that a button
-   *   of a message can do: edit, regenerate, choose, retry, resend, discard, answer.
+   * @param {{texts: object, name: function(Entry): string, agent: function(string): string, does: object}} host
+   *   ``agent`` is how one is called; ``does`` are the things that a button of a message can do: edit, regenerate,
+   *   choose, retry, resend, discard, answer.
    */
   constructor(entry, host) {
     this.entry = entry;
@@ -30,7 +32,7 @@ export class MessageView {
     this.shown = undefined; // what the body shows
   }
 
-  /** Bring everything up to date but the growing text. */
+  /** Bring everything up to date but the growing text; ``pending`` are the approvals that are shown here. */
   refresh(entry, pending, { latest = false, ends = false } = {}) {
     Object.assign(this, { entry, latest, ends });
     const { name, own } = this.host.name(entry);
@@ -111,26 +113,33 @@ export class MessageView {
     for (const each of entry.attachments) this.body.append(h("p", { class: "quiet" }, attachment(each, this.host.texts)));
   }
 
+  /** A card stands in the place of its call, or behind the call that asked the agent that waits. */
   #calls(pending) {
-    const { entry, host } = this;
-    const cards = new Map(pending.filter((each) => entry.call(each.toolCallId)).map((each) => [each.toolCallId, each]));
-    const nodes = entry.calls.map((call) => {
-      const approval = cards.get(call.id);
-      if (approval) return this.#card(call.id, approval);
-      this.cards.delete(call.id);
-      const row = this.rows.get(call.id) ?? new CallRow(call, host.texts);
-      this.rows.set(call.id, row);
-      row.update(call);
-      return row.node;
+    const { entry } = this;
+    const waiting = new Set(pending.map((each) => each.id));
+    for (const id of this.cards.keys()) if (!waiting.has(id)) this.cards.delete(id);
+    const nodes = entry.calls.flatMap((call) => {
+      const own = pending.find((each) => each.toolCallId === call.id);
+      if (own) return [this.#card(own)];
+      const within = pending.filter((each) => placeOf(each) === call.id);
+      return [this.#row(call), ...within.map((each) => this.#card(each))];
     });
-    replace(this.calls, nodes);
+    const elsewhere = pending.filter((each) => !entry.call(placeOf(each)));
+    replace(this.calls, [...nodes, ...elsewhere.map((each) => this.#card(each))]);
   }
 
-  #card(id, approval) {
-    const known = this.cards.get(id);
-    if (known?.approval.id === approval.id && known.approval.mine === approval.mine) return known.node;
-    const made = new Card(approval, this.host.texts, (answer) => this.host.does.answer(approval, answer));
-    this.cards.set(id, made);
+  #row(call) {
+    const row = this.rows.get(call.id) ?? new CallRow(call, this.host);
+    this.rows.set(call.id, row);
+    row.update(call);
+    return row.node;
+  }
+
+  #card(approval) {
+    const known = this.cards.get(approval.id);
+    if (known?.approval.mine === approval.mine) return known.node;
+    const made = new Card(approval, this.host, (answer) => this.host.does.answer(approval, answer));
+    this.cards.set(approval.id, made);
     return made.node;
   }
 

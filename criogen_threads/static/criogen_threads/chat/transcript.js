@@ -4,7 +4,7 @@
 // saved message or withdrawn. Offsets count code points.
 
 import { HANDLERS } from "./agui.js";
-import { Entry, entriesOf, link, messageOf, settle, unsettle } from "./entries.js";
+import { Entry, entriesOf, link, messageOf, placeOf, settle, unsettle } from "./entries.js";
 import { OpenAnswer } from "./open.js";
 
 export class Transcript {
@@ -144,7 +144,8 @@ export class Transcript {
     Object.assign(this, { state, run, pending });
     if (state === "idle" || state === "running") this.failure = null;
     for (const waits of pending) {
-      const call = this.find(messageOf(waits.toolCallId))?.call(waits.toolCallId);
+      const place = placeOf(waits);
+      const call = this.find(messageOf(place))?.call(place);
       if (call) call.state = "waiting";
     }
     this.tell("state");
@@ -255,10 +256,12 @@ export class Transcript {
 
   /** An approval was answered; when none is left, the run goes on. */
   decided(id, callId, approved) {
+    const place = placeOf(this.pending.find((each) => each.id === id) ?? { toolCallId: callId });
     this.pending = this.pending.filter((each) => each.id !== id);
-    const entry = this.find(messageOf(callId));
-    const call = entry?.call(callId);
-    if (call) call.state = approved ? "running" : "declined";
+    const entry = this.find(messageOf(place));
+    const call = entry?.call(place);
+    if (call && place === callId) call.state = approved ? "running" : "declined";
+    else if (call && !this.pending.some((each) => placeOf(each) === place)) call.state = "running";
     if (entry) this.tell("entry", { entry });
     if (this.state === "suspended" && !this.pending.length) this.state = "running";
     this.tell("state");
