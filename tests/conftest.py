@@ -36,6 +36,7 @@ hypothesis.settings.load_profile("suite")  # a busy machine is no failure
 
 POSTGRES = pytest.StashKey[PostgreSQL]()
 FOLDER = pytest.StashKey[str]()
+FATAL = "CRIOGEN_FATAL_TESTS"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Browsers are started by the fixture ``chromium``."""
+    """The long ones first. Browsers are started by the fixture ``chromium``."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if config.getoption("without_browser"):
         left = [item for item in items if "chromium" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in left]
@@ -74,6 +76,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[FOLDER], ignore_errors=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str) -> None:
+    """A test that hung is failed, and its process ended; the next process must not hang in it again."""
+    os.environ[FATAL] = "\n".join([*_fatal(), crashitem])
+
+
+def _fatal() -> list[str]:
+    return os.environ.get(FATAL, "").splitlines()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """An ``async def`` test runs on an event loop of its own."""
@@ -86,6 +98,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    if item.nodeid in _fatal():
+        pytest.fail("It ended the process that it ran in.", pytrace=False)
     with bounded(item):
         return (yield)
 

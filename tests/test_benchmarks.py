@@ -70,6 +70,7 @@ def test_several_runs_count_by_their_medians() -> None:
     assert over_runs(runs) == {"rows": {OURS: 2.0}}
 
 
+@pytest.mark.long
 @pytest.mark.django_db
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="the benchmark is PostgreSQL's")
 def test_the_console_s_benchmark_asks_for_every_page_and_says_what_it_found(tmp_path: Path) -> None:

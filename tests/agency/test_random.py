@@ -25,7 +25,7 @@ from tests.support import in_db
 if TYPE_CHECKING:
     from criogen_threads.threads import ThreadHandle
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 numbers = count()
 MOST_ROUNDS = 60

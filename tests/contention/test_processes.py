@@ -15,7 +15,7 @@ from tests.support import Gate, an_agent, gated, in_db, is_valid, texts
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 PROCESSES, SENDS = 8, 25
 

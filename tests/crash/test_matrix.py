@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONG = bool(os.environ.get("CRIOGEN_LONG"))
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -35,7 +36,7 @@ class PgBouncer(Server):
     """In front of a server, with so few connections to it that every client is moved from one to another."""
 
     pid_file = "pid"
-    end_signal = PostgreSQL.end_signal
+    end_signal = signal.SIGKILL  # the gentler ones wait for its clients, each version in its own way
 
     def __init__(self, server: PostgreSQL, connections: int = 2) -> None:
         super().__init__()

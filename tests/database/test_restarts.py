@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.database.conftest import Breakable
 
+pytestmark = pytest.mark.long
+
 
 async def test_f42_f04_a_crash_of_the_server_in_any_phase_of_a_turn_is_not_noticed(
     server: Breakable, record_property: Callable[[str, object], None]

@@ -19,7 +19,7 @@ from tests.support import forget_agents
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 LONG = bool(os.environ.get("CRIOGEN_LONG"))
 

@@ -27,6 +27,7 @@ TURNS = 500
 AT_ONCE = 6
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(not PATHS, reason="the recordings of ../shared are not here"),
 ]

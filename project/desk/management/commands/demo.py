@@ -65,15 +65,17 @@ class Command(BaseCommand):
     def _serve(port: int, ready: Any) -> None:
         """Until Ctrl-C. The turns that are under way then get their moment to finish, at the end of the process."""
         from daphne.server import Server
+        from twisted.internet import reactor  # the one that daphne has chosen
 
         from project.asgi import application
 
         logging.getLogger("django.request").setLevel(logging.ERROR)  # what is not there is no news here
         endpoint = f"tcp:port={port}:interface={HOST}"
         pages: Any = application  # what the stubs of Django do not know, its handler takes
+        loop: Any = reactor
         Server(
-            ASGIStaticFilesHandler(pages), endpoints=[endpoint], ready_callable=ready,
-            application_close_timeout=1,
+            ASGIStaticFilesHandler(pages), endpoints=[endpoint], application_close_timeout=1,
+            ready_callable=lambda: loop.callLater(0, ready),  # a Ctrl-C while the loop starts would be swallowed
         ).run()  # fmt: skip
 
 
