@@ -22,7 +22,7 @@ from tests.processes import spawn
 if TYPE_CHECKING:
     from typing import Self
 
-LONGEST = 60
+LONGEST = 120
 """Seconds until a child that hangs is ended."""
 
 

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +49,7 @@ class Probe:
             name = f"{what} #{self._times[what]}"
             self.seen.append(name)
             if name == self.at:
-                os.kill(os.getpid(), self.end)
-                time.sleep(0.2)  # the signal is on its way, and another thread may be the one that takes it
+                signal.pthread_kill(threading.get_ident(), self.end)  # to this very thread, which gets no further
 
     def install(self) -> None:
         """Listen to the connections of this process."""

@@ -7,6 +7,7 @@ it and the new one that goes on after it run the same code.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from criogen_threads.threads import ThreadHandle
 
 MOST_ROUNDS = 20
+SUBMITTED_SECONDS = 45  # a child that hangs is ended later
 LEDGER = actors.Ledger(Path())
 
 
@@ -114,7 +116,8 @@ async def answer(stage: Stage, thread: Thread | None) -> None:
 
 async def submitted(stage: Stage) -> None:
     """The same two turns, each queued and run by the dispatcher; the answers too are only put on record."""
-    for _ in range(1000):
+    deadline = time.monotonic() + SUBMITTED_SECONDS
+    while time.monotonic() < deadline:
         runs = await stage.handle.runs()
         run, text = (runs[-1] if runs else None), await stage.next_text()
         if run is None or run["status"] == "completed":

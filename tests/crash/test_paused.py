@@ -16,7 +16,7 @@ from project.desk.models import CallBack
 from tests.crash.actors import Ledger
 from tests.crash.checks import Snapshot, check
 from tests.crash.forge import Forge
-from tests.crash.matrix import error_of, settle
+from tests.crash.matrix import QUIET, error_of, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SETTINGS = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.25}
+SHORT = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.25}
 postgres_only = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="SQLite has one writer, which may not be paused in a transaction"
 )
@@ -37,7 +37,7 @@ def forges(django_db_setup: None) -> Iterator[tuple[Forge, Forge]]:
 
 
 def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -52,13 +52,13 @@ def pause_and_take_over(forges: tuple[Forge, Forge], folder: Path, at: str, **jo
     """Stop one process at a point, let another finish its work after the lease, and let the first go on."""
     paused, other = forges
     ledger, key = Ledger(folder), folder.name
-    job = {"scenario": "turn", "on_crash": "report", "settings": SETTINGS, "folder": str(folder), "key": key, **job}
+    job = {"scenario": "turn", "on_crash": "report", "settings": SHORT, "folder": str(folder), "key": key, **job}
     pid = paused.start(at=at, end=signal.SIGSTOP, name=f"{key}-paused", **job)
     until(lambda: is_stopped(pid), "it does not stop")
     try:
         until(lambda: not Thread.objects.held().filter(key=key).exists(), "its lease does not end")
         snapshot = Snapshot.take(key, ledger)
-        ended = other.run(name=f"{key}-other", **job)
+        ended = other.run(**{**job, "name": f"{key}-other", "settings": QUIET})
         assert ended == 0, error_of(folder) or ended
         check(key, ledger, snapshot, "report")
         rows = everything(key)

@@ -51,6 +51,10 @@ def begin(worker: UUID, on_busy: str = "wait") -> Any:
     return turns.begin(Turn(KEY, "helper", [{"text": "Hello"}], on_busy=on_busy), worker)
 
 
+def submit(worker: UUID) -> Any:
+    return turns.submit(Turn(KEY, "helper", [{"text": "Hello"}]), worker)
+
+
 def take_over(worker: UUID) -> Lease:
     lease = takes.retry(KEY, worker, run_id=new_id())
     assert lease is not None
@@ -102,7 +106,7 @@ def test_a_live_holder_never_looks_free_after_a_lock_wait(how: str) -> None:
     if how == "new":
         saves.finish(lease, new_id())
         taker = new_id()
-    lives(old, 0.5)
+    lives(old, 2)
 
     @write
     def hold_the_row(session: Session) -> Other:
@@ -114,8 +118,8 @@ def test_a_live_holder_never_looks_free_after_a_lock_wait(how: str) -> None:
             Other(lambda: workers.register(taker, "host", 2)).ended()
             session.update(Thread, lease.thread_id, holder=taker, status="running", fence=locked.fence + 1)
         else:
-            Other(lambda: workers.renew(old)).ended()
-            time.sleep(0.5)
+            assert Other(lambda: workers.renew(old)).ended() is True
+            time.sleep(2)  # what the call has read of the holder is over
         return other
 
     other = hold_the_row()
@@ -194,6 +198,48 @@ def test_f12_every_save_under_an_old_fence_is_refused() -> None:
     assert Thread.objects.values().get() == before
     saves.finish(newest, new_id())
     assert Run.objects.get().status == Run.Status.COMPLETED
+
+
+def test_f12_a_save_of_another_run_than_the_thread_s_is_refused() -> None:
+    """Whoever has moved the thread on to another run, though its holder and its fence are still the same."""
+    lease = begin(a_worker())
+    Thread.objects.update(current_run=new_id())
+    before = Thread.objects.values().get()
+    for save in all_saves(lease):
+        with pytest.raises(errors.LeaseLostError):
+            save()
+    assert Thread.objects.values().get() == before
+
+
+@pytest.mark.parametrize("late", ["send", "submit"])
+def test_p10_nobody_starts_before_those_who_came_earlier(late: str) -> None:
+    """By the line itself, whenever a waiting call or a dispatcher comes to ask."""
+    worker = a_worker()
+    lease = begin(worker)
+    first = submit(worker)
+    second = begin(worker) if late == "send" else submit(worker)
+    saves.finish(lease, new_id())
+    third = begin(worker)  # the thread is free, and it is not this one's turn
+    for waiting, next_one in ((first, second), (second, third)):
+        assert takes.start_queued(next_one.run_id, new_id(), worker) is None
+        started = takes.start_queued(waiting.run_id, new_id(), worker)
+        assert started is not None
+        assert takes.start_queued(next_one.run_id, new_id(), worker) is None  # now it is held
+        saves.finish(started, new_id())
+    assert takes.start_queued(third.run_id, new_id(), worker) is not None
+
+
+def test_p10_nor_before_a_run_whose_approvals_are_all_answered() -> None:
+    worker = a_worker()
+    lease = begin(worker)
+    waiting = submit(worker)
+    Run.objects.filter(pk=lease.run.id).update(status=Run.Status.REQUIRES_ACTION)
+    Thread.objects.update(status=Thread.Status.SUSPENDED, holder=None, pending=0)
+    assert takes.start_queued(waiting.run_id, new_id(), worker) is None
+    resumed = takes.resume(KEY, worker)
+    assert resumed is not None
+    saves.finish(resumed, new_id())
+    assert takes.start_queued(waiting.run_id, new_id(), worker) is not None
 
 
 def all_saves(lease: Lease) -> list[Callable[[], Any]]:

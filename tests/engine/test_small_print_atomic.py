@@ -47,10 +47,11 @@ def book(note: str = "booked") -> CallBack:
 @postgres_only
 async def test_a_long_atomic_tool_holds_up_no_submit_no_sibling_and_no_beat(settings: SettingsWrapper) -> None:
     settings.CRIOGEN_THREADS = {"LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.05}
-    started, go_on = threading.Event(), threading.Event()
+    started, go_on, ran = threading.Event(), threading.Event(), []
 
     @tool(atomic=True)
     def long_one() -> str:
+        ran.append("long")
         book()
         started.set()
         assert go_on.wait(20)
@@ -81,6 +82,7 @@ async def test_a_long_atomic_tool_holds_up_no_submit_no_sibling_and_no_beat(sett
         await asyncio.sleep(0.005)
     assert results(await chat.messages()) == ["sibling", "booked"]
     assert await in_db(CallBack.objects.count) == 1
+    assert ran == ["long"]  # it was not the server that made room, by ending a transaction that held the thread
 
 
 async def test_f08_an_atomic_tool_of_three_seconds_outlasts_a_lease_of_one(settings: SettingsWrapper) -> None:
@@ -170,6 +172,22 @@ async def test_a_deferred_constraint_is_a_tool_error_and_undoes_every_write(
     assert await in_db(lambda: list(ToolCall.objects.order_by("index").values_list("status", flat=True))) == [
         "error", "done",
     ]  # fmt: skip
+
+
+@postgres_only
+async def test_a_deferred_constraint_is_found_while_the_tool_can_still_be_run_again() -> None:
+    ran: list[str] = []
+
+    @tool(atomic=True, retries=1)
+    def unlucky() -> str:
+        ran.append("try")
+        CallBack.objects.create(order_id=MISSING if len(ran) == 1 else None, phone="1", when="now")
+        return "booked"
+
+    chat = a_thread(unlucky)
+    await chat.send("go")
+    assert (ran, results(await chat.messages())) == (["try", "try"], ["booked"])
+    assert await in_db(lambda: list(CallBack.objects.values_list("order", flat=True))) == [None]
 
 
 @postgres_only

@@ -9,6 +9,8 @@ import pytest
 from django.db.models import F
 
 from criogen_threads.agents import tool
+from criogen_threads.engine.journal import takes, workers
+from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 from tests.support import an_agent, call, in_db, refused, results, texts
 
@@ -94,3 +96,15 @@ async def test_expiry_is_an_event_like_any_other_answer() -> None:
     await chat.retry()
     [event] = await chat.get_events(type="approval_decided")
     assert event["details"]["approved"] is False
+
+
+async def test_events_of_an_expiry_and_of_what_it_lets_go_on_are_numbered_without_gaps() -> None:
+    """Where the time runs out between a first look and the take: both are one write."""
+    chat, _ = _thread("hasty")
+    await chat.send("go")
+    await _two_hours_later()
+    await in_db(workers.register, worker := new_id(), "host", 1)
+    assert await in_db(lambda: takes.retry(chat.id, worker, run_id=new_id())) is not None
+    events = await chat.get_events()
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["type"] for event in events[-2:]] == ["approval_decided", "run_start"]

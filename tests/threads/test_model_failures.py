@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from criogen_threads.agents import tool
 from criogen_threads.backends.base import ModelError
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.models import Thread
-from tests.support import Gate, an_agent, in_db, refused, texts
+from tests.support import Gate, an_agent, call, in_db, refused, texts
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -96,3 +100,55 @@ async def test_the_text_of_a_stopped_answer_is_kept_in_the_event_and_never_given
     assert event["details"]["partial"] == "0123"
     await chat.send("b")
     assert texts(model.requests[-1].messages) == ["user: a", "user: b"]
+
+
+class Breaking(ScriptedModel):
+    """Says half of each answer and breaks off, for as long as it is told to."""
+
+    def __init__(self, answers: list[Any], breaks: dict[int, ModelError]) -> None:
+        self.answers, self.breaks, self.asked = answers, breaks, 0
+        super().__init__(lambda messages, tools: self.answers[self.asked - 1], chunk=4)
+
+    async def stream(self, request: Any) -> Any:
+        self.asked += 1
+        async for piece in super().stream(request):
+            yield piece
+            if error := self.breaks.get(self.asked):
+                raise error
+
+
+@pytest.mark.parametrize(
+    ("breaks", "kept"),
+    [
+        ({1: ModelError("cut", passing=True), 2: ModelError("down", passing=False)}, "seco"),  # the first half is void
+        ({2: ModelError("down", passing=False)}, "seco"),  # the first answer is a message
+    ],
+    ids=["asked again", "after an answer"],
+)
+async def test_of_the_text_of_a_failed_answer_only_that_is_kept_which_is_no_message(
+    breaks: dict[int, ModelError], kept: str, settings: SettingsWrapper
+) -> None:
+    settings.CRIOGEN_THREADS = {"MODEL_BACKOFF": 0.01}
+
+    @tool
+    def look() -> str:
+        return "seen"
+
+    first = [{"text": "first answer"}, call("look")]
+    chat = an_agent(model=Breaking([first, "second answer"], breaks), tools=[look]).thread("one")
+    with refused("model_failed"):
+        await chat.send("a")
+    [event] = await chat.get_events(type="error")
+    assert event["details"]["partial"] == kept
+
+
+async def test_where_an_answer_was_saved_a_later_failure_keeps_no_text() -> None:
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    chat = an_agent([{"text": "One moment."}, call("look")], "never", tools=[look], max_tokens=1).thread("one")
+    with refused("limit_reached"):
+        await chat.send("a")
+    [event] = await chat.get_events(type="error")
+    assert "partial" not in event["details"]

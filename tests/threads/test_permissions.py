@@ -124,6 +124,25 @@ async def test_who_asked_never_answers_a_staff_approval_staff_or_not() -> None:
                 await attempt()
 
 
+@pytest.mark.parametrize("link", ["parent_run", "forked_from"])
+async def test_who_asked_further_up_does_not_answer_either(link: str) -> None:
+    """The run that asked for this one, or that this one goes on from, was another member of the staff's."""
+    boss, other = [await in_db(staff, name, "view_transcript", "decide_toolcall") for name in ("boss", "other")]
+    chat = an_agent_that_asks("refund").thread("one", actor=await in_db(a_user))
+    [pending] = (await chat.send("a")).pending
+
+    def link_to_two_above() -> None:
+        own = Run.objects.get()
+        top = Run.objects.create(thread=own.thread, number=8, agent="x", actor=boss, status="requires_action")
+        above = Run.objects.create(thread=own.thread, number=7, agent="x", status="requires_action", **{link: top})
+        Run.objects.filter(pk=own.pk).update(**{link: above})
+
+    await in_db(link_to_two_above)
+    with refused("permission_denied"):
+        await chat.agent.thread("one", actor=boss).decide({pending["id"]: True})
+    assert (await chat.agent.thread("one", actor=other).decide({pending["id"]: True})).status == "completed"
+
+
 async def test_an_owner_approval_is_the_owner_s_and_nobody_else_s() -> None:
     ann = await in_db(a_user)
     boss = await in_db(staff, "boss", "view_transcript", "decide_toolcall")
