@@ -50,7 +50,9 @@ async def continue_run(
     return await run(conduct, lease, agent, actor, listener)
 
 
-async def go_on(conduct: Conduct, key: str, run_id: UUID, agent: Agent, actor: Any) -> Reply:
+async def go_on(
+    conduct: Conduct, key: str, run_id: UUID, agent: Agent, actor: Any, listener: Listener | None = None
+) -> Reply:
     """After an answer: continue the run if that was the last one, else say what still waits.
 
     A run that another one asked for is continued by the first one of them all.
@@ -63,7 +65,7 @@ async def go_on(conduct: Conduct, key: str, run_id: UUID, agent: Agent, actor: A
     if lease is None:
         return await follow(conduct, run_id)  # something is still open, or somebody else has taken it up
     if top == key:
-        return await run(conduct, lease, agent, actor)
+        return await run(conduct, lease, agent, actor, listener)
     with suppress(errors.CriogenError):  # how those above it end is told to whoever asked them
         await run(conduct, lease)
     return await follow(conduct, run_id)

@@ -34,6 +34,13 @@ def messages(key: str, last: int | None = None) -> list[dict[str, Any]]:
     return message_views(branches.values(Message, key, last)[::-1])
 
 
+def messages_of(thread_id: UUID) -> list[dict[str, Any]]:
+    """The same of the thread with this id: of no other one that has its key by now."""
+    found = Thread.objects.using(database()).filter(pk=thread_id).select_related("head").first()
+    tail = found.head.message_id if found and found.head else None
+    return [message_view(message) for message in branches.messages(tail)]
+
+
 def old_messages(key: str, keep: int) -> tuple[list[dict[str, Any]], UUID | None]:
     """The messages before the last ``keep`` turns, and the id of the first one behind them; none where all stay.
 

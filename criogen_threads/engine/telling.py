@@ -125,9 +125,9 @@ def in_line(thread_id: UUID) -> list[dict[str, Any]]:
     return [run_view(run) for run in Run.objects.using(database()).queued().filter(thread=thread_id)]
 
 
-def run_of_client(key: str, client_id: str) -> UUID | None:
-    """The run that a client began under this id of its own."""
-    runs = Run.objects.using(database()).filter(thread__key=key, client_id=client_id)
+def run_of_client(thread_id: UUID, client_id: str) -> UUID | None:
+    """The run that a client began in a thread under this id of its own."""
+    runs = Run.objects.using(database()).filter(thread=thread_id, client_id=client_id)
     return runs.values_list("pk", flat=True).first()
 
 

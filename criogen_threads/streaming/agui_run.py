@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ag_ui.core import events as ag
 
+from criogen_threads import errors
 from criogen_threads.conf import settings
 from criogen_threads.engine import background, reads, telling
 from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming import agui, history
 from criogen_threads.streaming.approvals import interrupts
 from criogen_threads.streaming.feed import Feed, Frame, Resync
-from criogen_threads.streaming.sse import KEEP_ALIVE_SECONDS, as_json, changed
+from criogen_threads.streaming.showing import Viewer
+from criogen_threads.streaming.sse import KEEP_ALIVE_SECONDS, as_json, changed, look_again, refusal
 from criogen_threads.streaming.wires import PROTOCOL, Open, custom, wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ag_ui.core.types import RunAgentInput
+    from django.http import HttpRequest
 
-    from criogen_threads.streaming.showing import Viewer
+    from criogen_threads.models import Thread
     from criogen_threads.streaming.wires import Wire
     from criogen_threads.threads import ThreadHandle
+
+logger = logging.getLogger("criogen_threads")
 
 ENDS = ("RUN_FINISHED", "RUN_ERROR")
 ID_FIELDS = ("messageId", "toolCallId")
 
 
 class Attached:
-    """A client that has joined a run."""
+    """A client that has joined a run.
 
-    def __init__(self, handle: ThreadHandle, given: RunAgentInput, viewer: Viewer) -> None:
+    Args:
+        thread: As the policy was asked about it: nothing is told of another one that has its key by now.
+    """
+
+    def __init__(
+        self, handle: ThreadHandle, given: RunAgentInput, request: HttpRequest, thread: Thread | None, viewer: Viewer
+    ) -> None:
         self.handle = handle
         self.given = given
-        self.viewer = viewer
+        self.request = request
+        self.thread = thread
         self.feed = Feed(handle.id, viewer)
         self.run = ""
         self.owns = False
@@ -43,32 +57,39 @@ class Attached:
         self.known: set[str] = set()  # ids that the client has, which are not told again
         self.ended = False
         self._lacks: list[Wire] | None = None
+        self._recheck = time.monotonic() + settings.RECHECK_SECONDS
 
     # Joining -----------------------------------------------------------------------------------------------------
 
+    async def watch(self) -> bool:
+        """Begin to watch, before anything is sent; False where the key is another's since the policy was asked."""
+        await self.feed.start()
+        return self.feed.shows(self.thread)
+
     async def sent_before(self) -> UUID | None:
         """The run of this ``runId``, where it was sent before."""
-        return await in_database(telling.run_of_client, self.handle.id, self.given.run_id)
-
-    async def watch(self) -> None:
-        """Begin to watch, before anything is sent."""
-        await self.feed.start()
+        if self.thread is None:
+            return None
+        return await in_database(telling.run_of_client, self.thread.pk, self.given.run_id)
 
     async def prepare(self) -> None:
-        """Watch a run that waits, and see what the client lacks, before an answer has it go on."""
-        await self.watch()
+        """See what the client lacks of a run that waits, before an answer has it go on."""
         self._lacks = await self._snapshot(self._theirs())
 
-    def wait_for(self, run: str) -> Attached:
+    def wait_for(self, run: str) -> None:
         """Follow a run that was sent just now."""
         self.run, self.owns = run, True
-        return self
 
-    async def join(self, run: str, *, owns: bool) -> Attached:
+    def join(self, run: str, *, owns: bool) -> None:
         """Follow a run that has begun; ``owns`` where this connection asked for it."""
-        await self.watch()
         self.run, self.owns, self.joined = run, owns, True
-        return self
+
+    def leave(self) -> None:
+        """Watch no more; a run that this connection asked for and that goes on is stopped, if the site says so."""
+        self.feed.leave()
+        if self.owns and not self.ended and settings.AGUI_CANCEL_ON_CLOSE:
+            background.spawn(self.handle.ask_to_stop(self.run))
+        self.owns = False
 
     # Telling -----------------------------------------------------------------------------------------------------
 
@@ -88,36 +109,68 @@ class Attached:
                 async for text in self._next():
                     yield text
         except Resync:
-            gone = ag.RunErrorEvent(message="The thread was deleted.", code="thread_not_found")
-            yield _data(wire(gone))
-            self.ended = True
+            yield self._broken(errors.ThreadNotFoundError("The thread was deleted."))
+        except errors.CriogenError as error:
+            yield self._broken(error)
+        except Exception:
+            logger.exception("An AG-UI stream failed")
+            yield self._broken(errors.InternalError())
         finally:
-            self.feed.leave()
-            if self.owns and not self.ended and settings.AGUI_CANCEL_ON_CLOSE:
-                background.spawn(self.handle.ask_to_stop(self.run))
+            self.leave()
+
+    def _broken(self, error: errors.CriogenError) -> str:
+        """The stream ends before its run, which goes on: it was not the client that left."""
+        self.ended = True
+        return _data(wire(ag.RunErrorEvent(message=error.shown, code=error.code)))
 
     async def _next(self) -> AsyncIterator[str]:
         feed = self.feed
         feed.changed.clear()
+        if time.monotonic() > self._recheck:
+            await self._look_again()
         if feed.appeared:
-            feed.adopt()
+            await self._adopt()
         frames = await feed.read()
         for frame in frames:
             for event in await self._of(frame):
                 yield _data(event)
             if self.ended:
                 return
-        if not frames and not await changed(feed, KEEP_ALIVE_SECONDS):
+        if not frames and not await changed(feed, min(KEEP_ALIVE_SECONDS, self._recheck - time.monotonic())):
             yield ": still here\n\n"
+
+    async def _look_again(self) -> None:
+        """End the stream of somebody who may not see the thread any more, or whose run is gone."""
+        self._recheck = time.monotonic() + settings.RECHECK_SECONDS
+        if await in_database(reads.run_with_thread, self.run) is None:
+            raise Resync
+        seen = await look_again(self.feed, self.request)
+        if seen.thread is not None and not seen.visible:
+            raise refusal(seen)
+        self.feed.viewer = await in_database(Viewer.of, seen.user, seen.thread)
+
+    async def _adopt(self) -> None:
+        """Go on in the thread that has appeared, if it is the one that the run began.
+
+        Raises:
+            Resync: It is another one.
+        """
+        found = await in_database(reads.run_with_thread, self.run)
+        if found is None or found[1].pk != self.feed.watched.epoch:
+            raise Resync
+        self.thread = found[1]
+        self.feed.viewer = await in_database(Viewer.of, self.handle.actor, self.thread)
+        self.feed.adopt()
 
     async def _catch_up(self) -> list[Wire]:
         """For a run that had begun: what the client's history lacks, and its end where it is over."""
         row = await in_database(reads.run, self.handle.id, UUID(self.run))
+        if row is None:
+            raise Resync
         snapshot = await self._snapshot(self._theirs())
-        status = row["status"] if row else ""
-        if status == "completed":
+        if row["status"] == "completed":
             return [*snapshot, *self._end(agui.finished(self.handle.id, self.run))]
-        if status == "failed" and row is not None:
+        if row["status"] == "failed":
             return [*snapshot, *self._end(agui.failed(self.handle.id, self.run, row["error_code"], row["last_error"]))]
         return snapshot
 
@@ -126,7 +179,9 @@ class Attached:
 
     async def _snapshot(self, theirs: list[Wire] | None, until: str = "") -> list[Wire]:
         """MESSAGES_SNAPSHOT where the client's history is not ours; always without one to compare."""
-        ours = await in_database(history.conversation, self.handle.id, self.viewer, until)
+        if self.thread is None:
+            raise Resync
+        ours = await in_database(history.conversation, self.thread.pk, self.feed.viewer, until)
         self.known |= {message["id"] for message in ours}
         self.known |= {call["id"] for message in ours for call in message.get("toolCalls", ())}
         if theirs is not None and history.is_same(ours, theirs):

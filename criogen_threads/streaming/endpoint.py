@@ -18,17 +18,17 @@ from pydantic import ValidationError
 
 from criogen_threads import errors, inputs, problems
 from criogen_threads.agents import get_agent
+from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Thread
 from criogen_threads.streaming.agui_run import Attached
+from criogen_threads.streaming.showing import Viewer
 from criogen_threads.streaming.sse import look, refusal, stream
 from criogen_threads.streaming.visitor import agent_for
 from criogen_threads.threads import ThreadHandle
 from criogen_threads.visitors import is_somebody
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from criogen_threads.agents import Agent
     from criogen_threads.backends.base import Block
     from criogen_threads.streaming.visitor import Sight
@@ -55,14 +55,13 @@ async def agui(request: HttpRequest, agent: str) -> HttpResponseBase:
         return HttpResponse(status=405, headers={"Allow": "POST"})
     if not isinstance(request, ASGIRequest):
         raise errors.AsgiRequiredError
-    given = _input(request)
-    key = inputs.thread_key(given.thread_id)
-    seen = await look(request, key)
-    if not is_somebody(seen.user) or (seen.thread is not None and not seen.visible):
-        raise refusal(seen)
-    handle = ThreadHandle(key, agent=await _agent(request, seen, given, agent), actor=seen.user)
-    attached = await _begin(handle, given, seen)
-    return stream(attached.events())
+    attached = await _attached(request, _input(request), agent)
+    try:
+        await Conduct().see_through(_begin(attached))  # what is asked for is known when a client has left meanwhile
+        return await stream(attached.events())
+    except BaseException:
+        attached.leave()
+        raise
 
 
 def _input(request: HttpRequest) -> RunAgentInput:
@@ -100,27 +99,59 @@ async def _agent(request: HttpRequest, seen: Sight, given: RunAgentInput, name: 
     return agent
 
 
-async def _begin(handle: ThreadHandle, given: RunAgentInput, seen: Sight) -> Attached:
-    """Do what the input asks for, and join the run that it is about."""
-    viewer = await in_database(lambda: seen.viewer)
-    attached = Attached(handle, given, viewer)
+async def _attached(request: HttpRequest, given: RunAgentInput, agent: str) -> Attached:
+    """Somebody who watches the very thread that the policy was asked about, existing or to be begun.
+
+    Raises:
+        NotAuthenticatedError, ThreadNotFoundError, AgentNotFoundError, PermissionDeniedError, TicketInvalidError:
+            This is not for them.
+    """
+    key = inputs.thread_key(given.thread_id)
+    while True:
+        seen = await look(request, key)
+        if not is_somebody(seen.user) or (seen.thread is not None and not seen.visible):
+            raise refusal(seen)
+        handle = ThreadHandle(key, agent=await _agent(request, seen, given, agent), actor=seen.user)
+        attached = Attached(handle, given, request, seen.thread, await in_database(Viewer.of, seen.user, seen.thread))
+        try:
+            if await attached.watch():
+                return attached
+        except BaseException:
+            attached.leave()
+            raise
+        attached.leave()  # its key was begun or left between the two: may that one be seen?
+
+
+async def _begin(attached: Attached) -> None:
+    """Do what the input asks for, and follow the run that it is about."""
+    handle, given, thread = attached.handle, attached.given, attached.thread
     if given.resume:
-        waits = seen.thread is not None and seen.thread.status == Thread.Status.SUSPENDED
-        if waits:
-            await attached.prepare()
-        run = await handle.answer({entry.interrupt_id: _decision(entry) for entry in given.resume})
-        return attached.wait_for(run) if waits else await attached.join(run, owns=True)
-    if given.messages and given.messages[-1].role == "user":
-        if (before := await attached.sent_before()) is not None:
-            await handle.enqueue(_content(given), client_id=given.run_id)  # refuses another text under this id
-            return await attached.join(str(before), owns=True)
-        await attached.watch()
-        run = await handle.enqueue(_content(given), client_id=given.run_id)
-        return attached.wait_for(run)
-    current: UUID | None = seen.thread.current_run_id if seen.thread else None
-    if current is None:
+        await _resume(attached)
+    elif given.messages and given.messages[-1].role == "user":
+        before = await attached.sent_before()
+        run = await handle.enqueue(_content(given), client_id=given.run_id)  # refuses another text under this id
+        if before is None:
+            attached.wait_for(run)
+        else:
+            attached.join(run, owns=True)
+    elif thread is None or thread.current_run_id is None:
         raise errors.RunNotFoundError("there is no run to join, and the input says nothing")
-    return await attached.join(str(current), owns=False)
+    else:
+        attached.join(str(thread.current_run_id), owns=False)
+
+
+async def _resume(attached: Attached) -> None:
+    """Put the answers on record, and follow the run that they belong to."""
+    thread = attached.thread
+    waits = thread is not None and thread.status == Thread.Status.SUSPENDED
+    if waits:
+        await attached.prepare()
+    answers = {entry.interrupt_id: _decision(entry) for entry in attached.given.resume or ()}
+    run = await attached.handle.answer(answers)
+    if waits:
+        attached.wait_for(run)
+    else:
+        attached.join(run, owns=True)
 
 
 def _decision(entry: Any) -> Any:

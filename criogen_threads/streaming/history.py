@@ -10,13 +10,14 @@ from criogen_threads.streaming.parts import ARGUMENTS, part_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from uuid import UUID
 
     from criogen_threads.streaming.showing import Viewer
 
 View = dict[str, Any]
 
 
-def conversation(key: str, viewer: Viewer, until: str = "") -> list[View]:
+def conversation(thread_id: UUID, viewer: Viewer, until: str = "") -> list[View]:
     """The messages of a thread as this person is shown them, in AG-UI's form. Reads the database.
 
     Args:
@@ -24,7 +25,7 @@ def conversation(key: str, viewer: Viewer, until: str = "") -> list[View]:
     """
     waiting: list[tuple[str, str]] = []  # the provider's id of each call without a result, and ours
     shown = []
-    messages = reads.messages(key)
+    messages = reads.messages_of(thread_id)
     first = next((i for i, m in enumerate(messages) if m["run_id"] == until and m["role"] == "user"), len(messages))
     for message in messages[: first + 1]:
         if message["role"] == "assistant":

@@ -63,9 +63,13 @@ class Relay:
         if watched is None:
             watched = self.watched[key] = Watched(key)
         watched.cursors.add(cursor)
-        if self.channel is not None and key not in self._joined:
-            await self._join(key)
-        await self._reader.now(watched)
+        try:
+            if self.channel is not None and key not in self._joined:
+                await self._join(key)
+            await self._reader.now(watched)
+        except BaseException:
+            self.leave(watched, cursor)
+            raise
         self._ask(watched)
         return watched
 

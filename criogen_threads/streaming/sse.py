@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from criogen_threads.conf import settings
 from criogen_threads.engine import telling
 from criogen_threads.engine.pools import in_database
 from criogen_threads.streaming.feed import Feed, Frame, Resync
+from criogen_threads.streaming.showing import Viewer
 from criogen_threads.streaming.visitor import sight, user_of
 from criogen_threads.streaming.wires import custom
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from criogen_threads.streaming.visitor import Sight
+
+logger = logging.getLogger("criogen_threads")
 
 LONGEST_SECONDS = 300.0
 LARGEST_BYTES = 1024 * 1024
@@ -62,19 +66,32 @@ async def events(request: HttpRequest, key: str) -> HttpResponseBase:
         if not moved and await _is_over(feed):
             feed.leave()
             return HttpResponse(status=204)
+        return await stream(_events(feed, request, moved=moved))
     except BaseException:
         feed.leave()
         raise
-    return stream(_events(feed, request, moved=moved))
 
 
-def stream(pieces: AsyncIterator[str]) -> StreamingHttpResponse:
-    """A response that nothing on the way holds back: GZipMiddleware would."""
-    response = StreamingHttpResponse(pieces, content_type="text/event-stream")
+async def stream(pieces: AsyncIterator[str]) -> StreamingHttpResponse:
+    """A response that nothing on the way holds back: GZipMiddleware would.
+
+    It is begun here: a generator that was never begun lets go of nothing when its response is dropped.
+
+    Args:
+        pieces: The first one comes without being waited for.
+    """
+    first = await anext(pieces)
+    response = StreamingHttpResponse(_going_on(first, pieces), content_type="text/event-stream")
     response["Cache-Control"] = "no-cache, no-transform"
     response["Content-Encoding"] = "identity"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+async def _going_on(first: str, pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    async for piece in pieces:
+        yield piece
 
 
 async def look(request: HttpRequest, key: str) -> Sight:
@@ -121,6 +138,7 @@ async def _is_over(feed: Feed) -> bool:
 async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIterator[str]:
     budget, deadline = LARGEST_BYTES, time.monotonic() + LONGEST_SECONDS
     try:
+        yield ": here it begins\n\n"
         if moved:
             yield lines(Frame(0, None, [custom("resync", epoch=str(feed.epoch))]), feed)
         async for text in _lines(feed, request):
@@ -130,6 +148,8 @@ async def _events(feed: Feed, request: HttpRequest, *, moved: bool) -> AsyncIter
                 return
     except Resync:
         yield lines(Frame(None, None, [custom("resync", epoch=None)]), feed)
+    except Exception:  # the database is away: its client comes back, and goes on from where it stands
+        logger.warning("A stream of events failed", exc_info=True)
     finally:
         feed.leave()
 
@@ -146,8 +166,10 @@ async def _lines(feed: Feed, request: HttpRequest) -> AsyncIterator[str]:
             continue
         if time.monotonic() > recheck:
             recheck = time.monotonic() + settings.RECHECK_SECONDS
-            if not await still_sees(feed, request):
+            seen = await look_again(feed, request)
+            if not seen.visible:
                 return
+            feed.viewer = await in_database(Viewer.of, seen.user, seen.thread)
         if await _is_over(feed):
             return
         if not await changed(feed, min(KEEP_ALIVE_SECONDS, recheck - time.monotonic())):
@@ -162,18 +184,18 @@ async def changed(feed: Feed, seconds: float) -> bool:
     return False
 
 
-async def still_sees(feed: Feed, request: HttpRequest) -> bool:
+async def look_again(feed: Feed, request: HttpRequest) -> Sight:
     """Whether the session is still good and the thread still this user's to see: both read afresh."""
-    return await in_database(_still_sees, feed, request)
+    return await in_database(_look_again, feed, request)
 
 
-def _still_sees(feed: Feed, request: HttpRequest) -> bool:
+def _look_again(feed: Feed, request: HttpRequest) -> Sight:
     user = feed.viewer.user
     if SESSION_KEY in request.session or isinstance(user, visitors.AnonymousVisitor):
         request.session = type(request.session)(request.session.session_key)
         request.user = user_of(request.session)
         user = visitors.actor(request)
-    return sight(user, feed.key).visible
+    return sight(user, feed.key)
 
 
 def lines(frame: Frame, feed: Feed) -> str:

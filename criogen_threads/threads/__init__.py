@@ -1,8 +1,8 @@
 """The Python API: handles on conversations.
 
 ``base`` holds what a handle is, ``speaking`` runs turns, ``cancelling`` stops them, ``answering`` decides approvals,
-``changing`` rewinds and deletes, ``reading`` reads; ``handle`` is the sum of them. ``syncing`` makes the ``_sync``
-form of each call.
+``changing`` rewinds and deletes, ``reading`` reads; ``handle`` is the sum of them. ``streamed`` tells what happens in a
+call as it happens; ``syncing`` makes the ``_sync`` form of each call.
 """
 
 from criogen_threads.engine.replies import Reply

@@ -1,8 +1,9 @@
-"""Approvals: approve, reject, decide."""
+"""Approvals: approve, reject, decide, and their streams."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_noop as _
@@ -19,12 +20,15 @@ from criogen_threads.engine.pools import in_database
 from criogen_threads.policy import get_policy
 from criogen_threads.redaction import restored
 from criogen_threads.threads.base import Base
-from criogen_threads.threads.syncing import blocking, refuse_open_transaction
+from criogen_threads.threads.streamed import listening
+from criogen_threads.threads.syncing import blocking, blocking_stream, refuse_open_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
+    from contextlib import aclosing
     from uuid import UUID
 
+    from criogen_threads.engine.listening import Listener
     from criogen_threads.engine.replies import Reply
     from criogen_threads.models import Run, Thread, ToolCall
 
@@ -43,6 +47,18 @@ class Answering(Base):
 
     approve_sync = blocking(approve, writes=True)
 
+    async def stream_approve(self) -> AsyncGenerator[dict[str, Any]]:
+        """``approve``, and the events of the run as it goes on: see ``stream``. Leaving it cancels the run.
+
+        Raises:
+            As ``approve``.
+        """
+        async with self._listening(None, Decision(approve=True)) as events:
+            async for event in events:
+                yield event
+
+    stream_approve_sync = blocking_stream(stream_approve)
+
     async def reject(self, reason: str = "") -> Reply:
         """Reject every call that waits, and continue the run: the model reads the reason, no tool runs.
 
@@ -52,6 +68,18 @@ class Answering(Base):
         return await self._decide(None, Decision(approve=False, reason=inputs.reason(reason)))
 
     reject_sync = blocking(reject, writes=True)
+
+    async def stream_reject(self, reason: str = "") -> AsyncGenerator[dict[str, Any]]:
+        """``reject``, and the events of the run as it goes on: see ``stream``. Leaving it cancels the run.
+
+        Raises:
+            As ``approve``.
+        """
+        async with self._listening(None, Decision(approve=False, reason=inputs.reason(reason))) as events:
+            async for event in events:
+                yield event
+
+    stream_reject_sync = blocking_stream(stream_reject)
 
     async def decide(self, decisions: Mapping[Any, Any]) -> Reply:
         """Answer some calls or all; the run goes on when the last one is answered.
@@ -71,6 +99,20 @@ class Answering(Base):
         return await self._decide(_decisions(decisions), None)
 
     decide_sync = blocking(decide, writes=True)
+
+    async def stream_decide(self, decisions: Mapping[Any, Any]) -> AsyncGenerator[dict[str, Any]]:
+        """``decide``, and the events of the run as it goes on: see ``stream``. Leaving it cancels the run.
+
+        Where calls still wait, there is the reply alone.
+
+        Raises:
+            As ``decide``.
+        """
+        async with self._listening(_decisions(decisions), None) as events:
+            async for event in events:
+                yield event
+
+    stream_decide_sync = blocking_stream(stream_decide)
 
     async def answer(self, decisions: bool | Mapping[Any, Any], *, reason: str = "", version: int | None = None) -> str:
         """Put answers on record and return at once: the dispatcher continues the run after the last one.
@@ -116,15 +158,25 @@ class Answering(Base):
         return any(get_policy().decide(self.actor, call, call.thread, call.run) for call in calls)
 
     async def _decide(self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None) -> Reply:
-        await refuse_open_transaction()
         conduct = Conduct()
         return await conduct.see_through(self._answer(conduct, decisions, for_all))
 
+    def _listening(
+        self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None
+    ) -> aclosing[AsyncGenerator[dict[str, Any]]]:
+        conduct = Conduct()
+        return listening(conduct, partial(self._answer, conduct, decisions, for_all))
+
     async def _answer(
-        self, conduct: Conduct, decisions: Mapping[Any, Decision] | None, for_all: Decision | None
+        self,
+        conduct: Conduct,
+        decisions: Mapping[Any, Decision] | None,
+        for_all: Decision | None,
+        listener: Listener | None = None,
     ) -> Reply:
+        await refuse_open_transaction()
         run_id = await in_database(self._record_visible, decisions, for_all, None)
-        return await driving.go_on(conduct, self.id, run_id, self.agent, self.actor)
+        return await driving.go_on(conduct, self.id, run_id, self.agent, self.actor, listener)
 
     def record(
         self, decisions: Mapping[Any, Decision] | None, for_all: Decision | None = None, version: int | None = None

@@ -1,9 +1,8 @@
-"""Turns: send, stream, submit, retry."""
+"""Turns: send, submit, retry; and the streams of send and retry."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from criogen_threads import errors, inputs
@@ -17,6 +16,7 @@ from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 from criogen_threads.policy import get_policy
 from criogen_threads.threads.base import Base
+from criogen_threads.threads.streamed import listening
 from criogen_threads.threads.syncing import blocking, blocking_stream
 
 if TYPE_CHECKING:
@@ -100,10 +100,9 @@ class Speaking(Base):
         """
         turn = await self._turn(content, on_busy, client_id, locale, state, agent)
         conduct = Conduct(inputs.seconds(timeout, "timeout"))
-        events: asyncio.Queue[Any] = asyncio.Queue()
-        run = driving.take_turn(conduct, turn, self.agent, self.actor, events.put_nowait)
-        async with aclosing(_listen(conduct, run, events)) as heard:
-            async for event in heard:
+        work = partial(driving.take_turn, conduct, turn, self.agent, self.actor)
+        async with listening(conduct, work) as events:
+            async for event in events:
                 yield event
 
     stream_sync = blocking_stream(stream)
@@ -188,6 +187,21 @@ class Speaking(Base):
 
     retry_sync = blocking(retry, writes=True)
 
+    async def stream_retry(self, *, timeout: float | None = None) -> AsyncGenerator[dict[str, Any]]:
+        """``retry``, and its events as they happen: see ``stream``.
+
+        Raises:
+            As ``retry``.
+        """
+        await self._may_change("retry")
+        conduct = Conduct(inputs.seconds(timeout, "timeout"))
+        work = partial(driving.continue_run, conduct, self.id, self.agent, self.actor)
+        async with listening(conduct, work) as events:
+            async for event in events:
+                yield event
+
+    stream_retry_sync = blocking_stream(stream_retry)
+
     async def request_retry(self) -> str:
         """Reopen the run that ``retry`` continues and return at once: the dispatcher runs it.
 
@@ -248,22 +262,3 @@ def _resend(turn: Turn, wish: Rewind) -> turns.Waiting | SentBefore | None:
 
 def _accept_retry(key: str, asker: Asker) -> UUID:
     return reopening.accept_retry(key, leases.current().ensure(), run_id=new_id(), asker=asker).id
-
-
-async def _listen(conduct: Conduct, run: Any, events: asyncio.Queue[Any]) -> AsyncGenerator[dict[str, Any]]:
-    """The events of a run until it ends, then its reply; the run ends when the listener leaves."""
-    task = asyncio.ensure_future(run)
-    task.add_done_callback(lambda _: events.put_nowait(None))
-    try:
-        while (event := await events.get()) is not None:
-            yield event
-        yield {"type": "reply", "reply": task.result()}
-    finally:
-        if not task.done():
-            conduct.cancel()
-            await conduct.see_through(_end_of(task))
-
-
-async def _end_of(task: asyncio.Future[Any]) -> None:
-    await asyncio.wait({task})
-    task.exception()
