@@ -220,7 +220,7 @@ def _timed(client: Client, address: str) -> tuple[float, int]:
     taken = (time.perf_counter() - started) * 1000
     if response.status_code != 200:
         raise RuntimeError(f"{address} answered {response.status_code}")
-    return taken, len(response.content)
+    return taken, len(response.getvalue())
 
 
 if __name__ == "__main__":

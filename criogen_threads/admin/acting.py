@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path, reverse
-from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 
 from criogen_threads import inputs
@@ -16,6 +15,7 @@ from criogen_threads.admin import exports
 from criogen_threads.admin.base import APP, Console, audience, identifier, note
 from criogen_threads.admin.branching import checkpoint
 from criogen_threads.admin.consequences import consequences
+from criogen_threads.admin.files import one_picture, sent, written
 from criogen_threads.policy import get_policy
 from criogen_threads.threads import handle_on
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
 
     from criogen_threads.models import Thread
 
@@ -100,20 +101,18 @@ class Acting(Console):
         messages.success(request, _("The thread is deleted, with everything of it."))
         return HttpResponseRedirect(reverse(f"{self.admin_site.name}:{APP}_thread_changelist"))
 
-    def export_view(self, request: HttpRequest, pk: UUID, kind: str) -> HttpResponse:
+    def export_view(self, request: HttpRequest, pk: UUID, kind: str) -> HttpResponseBase:
         """The thread as a file: what this person may see of it."""
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET"])
         if kind not in exports.KINDS:
             raise Http404
-        thread = self.seen_thread(request, pk)
-        write, content_type = exports.KINDS[kind]
-        response = HttpResponse(write(thread, audience(request, thread)), content_type=content_type)
-        name = content_disposition_header(as_attachment=True, filename=f"{thread.key}.{kind}")
-        response.headers["Content-Disposition"] = name or "attachment"
-        response.headers["X-Content-Type-Options"] = "nosniff"
+        parts, content_type = exports.KINDS[kind]
+        with one_picture():
+            thread = self.seen_thread(request, pk)
+            file = written(parts(thread, audience(request, thread)))
         self._told(request, thread, "export", format=kind)
-        return response
+        return sent(request, file, content_type, f"{thread.key}.{kind}")
 
     def _allowed(self, request: HttpRequest, pk: Any, verb: str) -> Thread:
         """A thread that this person may see, and do this with."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from django.http import HttpRequest, HttpResponse
+    from django.http.response import HttpResponseBase
 
     AnyModelAdmin = admin.ModelAdmin[Any]
 else:
@@ -145,10 +146,10 @@ class Console(AnyModelAdmin):
             response.headers[name] = value
         return response
 
-    def own_view(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    def own_view(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         """A view of the console: staff only, and without a transaction around it, as what it calls has its own."""
 
-        def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             return self.admin_site.admin_view(view)(request, *args, **kwargs)
 
         return transaction.non_atomic_requests(update_wrapper(wrapped, view))

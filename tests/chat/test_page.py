@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from criogen_threads.models import Checkpoint, Message, Thread
 from tests.browsers import aside, settled
 from tests.chat.support import answers, conversation, eventually, questions, rested, said, say
+from tests.lengthen import lengthen
 from tests.streaming.puppet import puppet, wish
 
 if TYPE_CHECKING:
@@ -145,22 +145,6 @@ HELD = """() => {
     window.held = (text) => [...root.querySelectorAll(".body")].some((each) => each.textContent === text);
     return root.querySelector(".body").textContent;
 }"""
-
-
-def lengthen(key: str, count: int) -> None:
-    """Have the conversation so many messages."""
-    thread = Thread.objects.select_related("head").get(key=key)
-    last = Message.objects.get(pk=thread.head.message_id)
-    same: dict[str, Any] = {"thread": thread, "run_id": last.run_id, "agent": "puppet"}
-    rows = []
-    for position in range(last.position + 1, count + 1):
-        content = [{"text": f"message {position}"}]
-        last = Message(
-            role="user" if position % 2 else "assistant", content=content, parent=last, position=position, **same
-        )
-        rows.append(last)
-    Message.objects.bulk_create(rows, batch_size=500)
-    Checkpoint.objects.filter(pk=thread.head_id).update(message=last)
 
 
 def test_an_element_that_moves_has_one_socket_and_one_that_leaves_has_none(visit: Callable[..., Visitor]) -> None:

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from criogen_threads.agents import tool
-from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.models import Event, Run, Thread, ToolCall, Worker
 from tests.api.support import a_user
 from tests.support import an_agent
 from tests.support import call as asks
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADMIN = "/admin/criogen_threads"
+
+HOSTILE = (
+    "<script>alert(1)</script> ![x](https://evil.example/p.png) [y](javascript:alert(2)) <img src=x onerror=alert(3)>"
+    " \u202e\u2066 ``` </details></li> {{ 7|add:7 }}"
+)
 
 ran: list[Any] = []
 
@@ -106,5 +111,27 @@ def completed(key: str = "one") -> None:
     eventually(lambda: Run.objects.filter(thread__key=key).order_by("-number")[0].status == "completed")
 
 
+def body(response: Any) -> str:
+    """What a response that is sent in chunks says."""
+    return b"".join(response.streaming_content).decode()
+
+
 def thread(key: str = "one") -> Thread:
     return Thread.objects.select_related("head", "current_run").get(key=key)
+
+
+def talked(key: str = "one", *answers: Any, text: str = "hello") -> Thread:
+    """A thread in which a customer has said this."""
+    clerk(*(answers or ["Good day."])).thread(key, actor=customer()).send_sync(text)
+    return thread(key)
+
+
+def told(found: Thread) -> list[dict[str, Any]]:
+    """What the staff did, as the thread's own record says."""
+    return [event.details for event in Event.objects.filter(thread=found, type="staff_action").order_by("seq")]
+
+
+def held(found: Thread) -> None:
+    """As if another process worked on it."""
+    worker = Worker.objects.create(host="there", pid=1, expires_at="2999-01-01T00:00Z")
+    Thread.objects.filter(pk=found.pk).update(status="running", holder=worker.pk)

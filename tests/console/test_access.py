@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,9 +87,9 @@ def state() -> tuple[object, ...]:
 def test_f61_every_page_asks_for_its_permission(transactional_db: None, name: str) -> None:
     here, someone = rows(), person(name)
     for page, allowed in PAGES.items():
-        status = someone.get(page.format(**here)).status_code
-        expected = {200} if name in allowed else {302, 403, 404}
-        assert status in expected, (name, page, status)
+        with closing(someone.get(page.format(**here))) as response:
+            expected = {200} if name in allowed else {302, 403, 404}
+            assert response.status_code in expected, (name, page, response.status_code)
 
 
 @pytest.mark.parametrize("name", PEOPLE)
