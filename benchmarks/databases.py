@@ -75,6 +75,13 @@ class Databases:
                 size += total[0] if count[0] else 0
         return size, rows
 
+    def logged(self) -> int:
+        """Bytes that the server has ever written to its log (WAL): whatever it is asked to keep goes there."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            row = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
+            assert row is not None
+            return int(row[0])
+
     def _execute(self, statement: sql.Composable) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement)

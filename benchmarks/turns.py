@@ -164,7 +164,11 @@ async def _measure(contestants: list[Contestant], databases: Databases, spoken: 
     gc.collect()
     gc.freeze()  # nobody pays for what the others have imported
     cold = await _warm_up(contestants, databases)
-    figures = made.of_turns(await _take_turns(contestants, spoken), cold)
+    taken, logged = await _take_turns(contestants, databases, spoken)
+    figures = made.of_turns(taken, cold)
+    for name, sizes in logged.items():
+        made.put(figures, "log (WAL), start, bytes a turn", name, median(sizes[: made.EDGE // BLOCK]) / BLOCK)
+        made.put(figures, "log (WAL), end, bytes a turn", name, median(sizes[-made.EDGE // BLOCK :]) / BLOCK)
     rows: dict[str, dict[str, int]] = {}
     for contestant in contestants:
         name = contestant.name
@@ -184,22 +188,27 @@ async def _warm_up(contestants: list[Contestant], databases: Databases) -> dict[
     """The first turns of a process, whose connections have prepared nothing yet; nothing is left of them."""
     for contestant in contestants:
         await contestant.begin("warm-up")
-    taken = await _take_turns(contestants, conversation(WARMING))
+    taken, _ = await _take_turns(contestants, databases, conversation(WARMING))
     for contestant in contestants:
         databases.empty(DATABASES[contestant.name])
         await contestant.begin("bench")
     return taken
 
 
-async def _take_turns(contestants: list[Contestant], spoken: list[Spoken]) -> dict[str, list[Taken]]:
-    """Each few turns by everybody, each time in another order."""
+async def _take_turns(
+    contestants: list[Contestant], databases: Databases, spoken: list[Spoken]
+) -> tuple[dict[str, list[Taken]], dict[str, list[int]]]:
+    """Each few turns by everybody, each time in another order; and for each few what the server logged."""
     taken: dict[str, list[Taken]] = {contestant.name: [] for contestant in contestants}
+    logged: dict[str, list[int]] = {contestant.name: [] for contestant in contestants}
     for at in range(0, len(spoken), BLOCK):
         first = at // BLOCK % len(contestants)
         for contestant in contestants[first:] + contestants[:first]:
             gc.collect()  # nobody pays for what another left behind
+            before = databases.logged()
             taken[contestant.name] += [await contestant.turn(each) for each in spoken[at : at + BLOCK]]
-    return taken
+            logged[contestant.name].append(databases.logged() - before)
+    return taken, logged
 
 
 async def _milliseconds(read: Callable[[], Awaitable[int]], expected: int) -> float:

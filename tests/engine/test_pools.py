@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from criogen_threads.engine.conversation import Conversation
-from criogen_threads.engine.pools import DaemonPool
+from criogen_threads.engine.pools import DaemonPool, in_database, save_in_tool_thread
 from tests.support import an_agent
 
 said = contextvars.ContextVar("said", default="nothing")
@@ -76,3 +76,25 @@ async def test_a_thread_that_is_taken_is_run_even_where_reading_it_on_that_visit
     assert (await chat.send("hello")).text == "one"
     assert len(failures) == 1
     assert len(await chat.messages()) == 2
+
+
+@pytest.mark.parametrize("doing", [in_database, save_in_tool_thread])
+async def test_p9_whoever_saves_hears_of_a_cancel_after_the_save(doing: Any) -> None:
+    """However often it is cancelled: what was written has to be known."""
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def save() -> None:
+        begun.set()
+        assert go_on.wait(20)
+        ended.append("saved")
+
+    task = asyncio.create_task(doing(save))
+    assert await asyncio.to_thread(begun.wait, 20)
+    for _ in range(2):
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.05)
+        assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["saved"]

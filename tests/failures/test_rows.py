@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db.backends.signals import connection_created
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.models import Checkpoint, Event, Message, Run, Thread, ToolCall
 from tests.support import Gate, an_agent, call, in_db
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -93,3 +101,53 @@ async def test_f36_what_a_turn_stores_does_not_grow_with_the_conversation() -> N
     assert len({events for events, _ in sizes}) == 1
     first, last = sum(size for _, size in sizes[:10]), sum(size for _, size in sizes[-10:])
     assert last < first * 1.02
+
+
+Sent = list[tuple[str, int]]
+"""Statements, each with the size of its values."""
+
+
+@contextmanager
+def listening(sent: Sent) -> Iterator[None]:
+    """Note what the threads that read and save send to the database."""
+    listened_to: list[BaseDatabaseWrapper] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        values = (len(value) if isinstance(value, str | bytes) else 8 for value in params or ())
+        sent.append((sql, sum(values)))
+        return execute(sql, params, many, context)
+
+    def install(connection: BaseDatabaseWrapper, **_: Any) -> None:
+        if threading.current_thread().name.startswith("criogen-database") and connection not in listened_to:
+            connection.execute_wrappers.append(note)
+            listened_to.append(connection)
+
+    connection_created.connect(install)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(install)
+        for connection in listened_to:
+            connection.execute_wrappers.remove(note)
+
+
+async def test_f36_a_turn_sends_the_same_statements_with_as_much_in_them_however_long_the_conversation_is() -> None:
+    @tool
+    async def look_up() -> str:
+        return "x" * 1000
+
+    def respond(messages: Any, tools: Any) -> Any:
+        return [call("look_up")] if messages[-1]["role"] == "user" else "y" * 500
+
+    chat = an_agent(model=ScriptedModel(respond, chunk=500), tools=[look_up]).thread("one")
+    turns: list[Sent] = []
+    sent: Sent = []
+    with listening(sent):
+        for number in range(150):
+            await chat.send(f"message {number:03}", colour="red")
+            turns.append(sent[:])
+            sent.clear()
+    early, late = turns[4], turns[-1]
+    assert len(early) >= 12  # it is heard
+    assert [sql for sql, _ in late] == [sql for sql, _ in early]
+    assert sum(size for _, size in late) <= 1.02 * sum(size for _, size in early)
