@@ -11,9 +11,10 @@ import pytest
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.engine import lease
 from criogen_threads.engine.journal import posts
 from criogen_threads.ids import new_id
-from criogen_threads.models import Run
+from criogen_threads.models import Run, Thread
 from tests.support import Gate, an_agent, call, die, gated, in_db, refused, results, texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,6 +65,18 @@ async def test_f20_a_cancel_that_names_an_old_run_does_not_stop_the_new_one() ->
     assert await chat.cancel(old.run_id) is False
     gate.open()
     assert (await task).text == "two"
+
+
+async def test_f20_nor_does_the_mark_of_another_run_that_the_beat_finds() -> None:
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one")).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    await in_db(lambda: Thread.objects.update(cancel_mark=new_id()))
+    await in_db(lambda: lease.current()._look(beats=False))
+    await asyncio.sleep(0)  # a stop would be on its way to this loop
+    gate.open()
+    assert (await task).text == "one"
 
 
 async def test_b6_cancel_of_a_suspended_an_interrupted_and_a_queued_run() -> None:
