@@ -44,6 +44,7 @@ class Web:
             "DJANGO_SETTINGS_MODULE": f"{project}.settings",
             "CRIOGEN_TEST_SETTINGS": json.dumps({**FAST, **options}),
             "CRIOGEN_TEST_LOSS": str(loss),
+            "PYTHONFAULTHANDLER": "1",  # whoever hangs says where
             **({"CRIOGEN_TEST_LAYER": layer} if layer else {}),
             **({"DATABASE_URL": database, "CRIOGEN_TEST_POOL_SECONDS": "1"} if database else {}),
         }
@@ -76,7 +77,9 @@ class Web:
             try:
                 self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
-                self.kill()
+                self.process.send_signal(signal.SIGABRT)
+                self.process.wait(PATIENCE)
+                raise AssertionError(f"It does not stop:\n{self.log.read_text()[-5000:]}") from None
 
 
 COMMANDS = {
