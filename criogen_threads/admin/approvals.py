@@ -125,10 +125,11 @@ class ApprovalAdmin(BulkDecisions):
         """Who asked, in which thread, and whom."""
         who = asker(call.run, call.run.actor or call.thread.owner)
         address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[call.thread_id])
+        above = call.run.parent_run
+        agents = call.run.agent if above is None else f"{above.agent} → {call.run.agent}"
         return format_html(
             '{}<br><a href="{}">{}</a><br><span class="criogen-quiet">{}</span>',
-            who, address, visible(call.thread.key),
-            visible(call.run.agent),
+            who, address, visible(call.thread.key), visible(agents),
         )  # fmt: skip
 
     @admin.display(description=gettext_lazy("age"))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
 
 from criogen_threads.admin.text import visible
+from criogen_threads.engine import transcript, trees
 from criogen_threads.models import Event, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from uuid import UUID
 
     from django.utils.safestring import SafeString
@@ -23,14 +25,17 @@ if TYPE_CHECKING:
 DEEPEST = 20
 """Runs of a chain that are shown."""
 
+CUT = 2_000
+"""Characters of what was asked that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """One step of the chain: somebody, or an agent, asked an agent. ``text`` is what a person said."""
+    """One step of the chain: somebody, or an agent, asked an agent for a run. ``text`` is what they said."""
 
     who: SafeString
     agent: SafeString
-    number: int
+    run: Run
     text: SafeString | None = None
 
 
@@ -77,19 +82,30 @@ def askers(thread: Thread, run: Run, story: Story | None) -> list[Asker]:
     Args:
         story: The conversation on the page; None for those who may not read it, who see no text either.
     """
-    chain = [run]
-    while chain[0].parent_run is not None and len(chain) < DEEPEST:
-        chain.insert(0, chain[0].parent_run)
-    first, *others = chain
-    steps = [Asker(asker(first, first.actor or thread.owner), visible(first.agent), first.number, _said(story))]
-    for above, below in zip(chain, others, strict=False):
-        steps.append(Asker(visible(above.agent), visible(below.agent), below.number))
+    chain = [link.run for link in trees.chains([run])[run.pk]][-DEEPEST:]
+    said, first = _begun_with(chain) if story else {}, chain[0]
+    steps = [Asker(asker(first, first.actor or thread.owner), visible(first.agent), first, said.get(first.pk))]
+    for above, below in pairwise(chain):
+        steps.append(Asker(visible(above.agent), visible(below.agent), below, said.get(below.pk)))
+    if story and steps[-1].text is None:  # it goes on from what was said in another run
+        steps[-1] = replace(steps[-1], text=_last_said(story))
     return steps
 
 
-def _said(story: Story | None) -> SafeString | None:
+def _begun_with(chain: Sequence[Run]) -> dict[UUID | None, SafeString]:
+    """What each run began with."""
+    threads = {run.thread_id for run in chain}
+    said = Message.objects.filter(thread__in=threads, run__in=[run.pk for run in chain], role=Message.Role.USER)
+    return {
+        message.run_id: visible(transcript.text_of(message.content)[:CUT], prose=True)
+        for message in said.order_by("-position")
+        if not message.is_beside
+    }
+
+
+def _last_said(story: Story) -> SafeString | None:
     """The last thing that the user said."""
-    for entry in reversed(story.entries if story else []):
+    for entry in reversed(story.entries):
         if entry.role == Message.Role.USER:
             return next((part.text for part in entry.parts if part.kind == "text"), None)
     return None

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
     from django.utils.safestring import SafeString
 
-    from criogen_threads.models import Thread
+    from criogen_threads.models import Run, Thread
     from criogen_threads.redaction import Audience
     from criogen_threads.threads import ThreadHandle
 
 PAGE = 100
-DEEPEST = 5
+TURN = 500
+"""Events of a turn that are shown as a tree."""
+
+DEEPEST = 9
 ENDS = frozenset({"tool_complete", "tool_error", "agent_complete", "run_complete"})
 """Events that end what the event above them began."""
 
@@ -47,6 +50,7 @@ class Happening:
     """
 
     id: str
+    thread: str
     seq: int
     type: str
     agent: SafeString
@@ -81,6 +85,35 @@ def page(thread: Thread, after: int, to: Audience) -> Happenings:
     return Happenings(rows, views[PAGE - 1]["seq"] if more else None)
 
 
+def of_turn(run: Run, to: Audience) -> Happenings:
+    """What happened in a run and in those that it asked for, as one tree: each event below the one that it follows
+    from, what an asked agent did below the call that asked it."""
+    views = reads.events_of_turn(run, TURN + 1)
+    names, below = _names(views), _below(views)
+    rows: list[Happening] = []
+    left = [(view, 0, 0) for view in reversed(below.get(None, []))]
+    while left:
+        view, depth, began = left.pop()
+        shown = redaction.event(view, to)
+        if shown is None:
+            continue  # and what is below it
+        rows.append(_happening(shown, min(depth, DEEPEST), began, names))
+        left += [(each, depth + 1, view["created_at_ms"]) for each in reversed(below.get(view["id"], []))]
+    return Happenings(rows[:TURN], TURN if len(views) > TURN else None)
+
+
+def _below(views: list[dict[str, Any]]) -> dict[str | None, list[dict[str, Any]]]:
+    """The events by the one that they hang below: first what an asked agent did, then in their order."""
+    here = {view["id"]: view for view in views}
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    for view in views:
+        found.setdefault(view["parent_id"] if view["parent_id"] in here else None, []).append(view)
+    for parent, events in found.items():
+        own = here[parent]["thread_id"] if parent else views[0]["thread_id"]
+        events.sort(key=lambda view: (view["thread_id"] == own, view["seq"]))
+    return found
+
+
 def _names(views: list[dict[str, Any]]) -> dict[str, str]:
     """The names of the users that these events name by their primary keys."""
     users = get_user_model()
@@ -99,6 +132,7 @@ def _happening(view: dict[str, Any], depth: int, began: int, names: dict[str, st
     details = _named(view["details"], names)
     return Happening(
         id=view["id"],
+        thread=view["thread_id"],
         seq=view["seq"],
         type=view["type"],
         agent=visible(view["agent"]),

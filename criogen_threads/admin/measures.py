@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from django.utils.timezone import now
@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 
 from criogen_threads.admin.asking import asker
 from criogen_threads.admin.text import visible
+from criogen_threads.engine.journal import usages
+from criogen_threads.engine.journal.statements import database
 from criogen_threads.models import Run
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ PAGE = 30
 DEEPEST = 5
 """How far in a run is drawn."""
 
+COUNTED = ("input_tokens", "output_tokens")
+
 BAR = 120
 """Width of the longest bar."""
 
@@ -36,13 +40,15 @@ class Measured:
 
     run: Run
     depth: int
-    who: str
+    who: SafeString
     duration: str
     duration_width: int
     tokens: int
     input_width: int
     output_width: int
     error: SafeString | str
+    shares: dict[SafeString, int] = field(default_factory=dict)
+    """The tokens of each agent that worked in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,21 @@ class Runs:
 
 def page(thread: Thread, before: int | None) -> Runs:
     """The runs of a thread below a number, newest first."""
-    runs = Run.objects.filter(thread=thread.pk).select_related("actor").order_by("-number")
+    runs = Run.objects.filter(thread=thread.pk).select_related("actor", "parent_run").order_by("-number")
     found = list((runs if before is None else runs.filter(number__lt=before))[: PAGE + 1])
     shown = found[:PAGE]
     longest = max((_seconds(run) or 0 for run in shown), default=0)
     largest = max((run.tokens for run in shown), default=0)
     rows = [_measured(run, depth, longest, largest) for run, depth in _as_trees(shown)]
     return Runs(rows, shown[-1].number if len(found) > PAGE else None)
+
+
+def of_run(run: Run) -> Measured:
+    """One run, with what those that it asked for used."""
+    usage = usages.totals(database(), [run])[run.pk]
+    by_agent = usage.get(usages.AGENTS) or {run.agent: usage}
+    shares = {visible(agent): sum(int(used.get(name, 0)) for name in COUNTED) for agent, used in by_agent.items()}
+    return replace(_measured(run, 0, 0, 0), shares=shares)
 
 
 def _as_trees(runs: Sequence[Run]) -> Iterator[tuple[Run, int]]:
@@ -83,7 +97,7 @@ def _measured(run: Run, depth: int, longest: float, largest: int) -> Measured:
     return Measured(
         run=run,
         depth=depth,
-        who=asker(run, run.actor),
+        who=_who(run),
         duration="" if seconds is None else duration(seconds),
         duration_width=_part(seconds or 0, longest),
         tokens=run.tokens,
@@ -91,6 +105,12 @@ def _measured(run: Run, depth: int, longest: float, largest: int) -> Measured:
         output_width=_part(output, largest),
         error=visible(gettext(str(run.error_message))) if run.error_message else "",
     )
+
+
+def _who(run: Run) -> SafeString:
+    """Who asked: an agent of another thread, or a person."""
+    above = run.parent_run
+    return asker(run, run.actor) if above is None or above.thread_id == run.thread_id else visible(above.agent)
 
 
 def _part(value: float, most: float) -> int:

@@ -10,10 +10,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 
 from criogen_threads.admin import branching, happenings, measures
+from criogen_threads.admin.asking import askers
 from criogen_threads.admin.base import APP, FAST, LIVE, SLOW, Console, audience, identifier, standing
 from criogen_threads.admin.story import Story, story
 from criogen_threads.admin.text import listed, visible
-from criogen_threads.models import Message, Thread, ToolCall
+from criogen_threads.engine import reads
+from criogen_threads.models import Message, Run, Thread
 from criogen_threads.policy import get_policy
 from criogen_threads.threads import handle_on
 
@@ -42,6 +44,7 @@ class ReadingPages(Console):
             page("branches", self.branches_view, "branches"),
             page("differences", self.differences_view, "differences"),
             page("events", self.events_view, "events"),
+            path("<uuid:pk>/runs/<uuid:run>/", self.own_view(self.run_view), name=f"{APP}_thread_run"),
             path("<uuid:pk>/messages/<uuid:message>/", self.own_view(self.message_view), name=f"{APP}_thread_message"),
         ]
         return [*own, *super().get_urls()]
@@ -65,7 +68,6 @@ class ReadingPages(Console):
     def around(self, request: HttpRequest, thread: Thread, tab: str, stands: Standing | None = None) -> dict[str, Any]:
         """What every page of a thread shows: its name, where it stands, what may be done."""
         stands = stands or standing(thread)
-        waiting = ToolCall.objects.awaiting_approval().filter(thread=thread.pk, run=thread.current_run_id)
         failed = thread.current_run if thread.status == Thread.Status.FAILED else None
         allowed = {verb: getattr(get_policy(), verb)(request.user, thread) for verb in VERBS}
         offers = [verb for verb in _fitting(thread, stands) if allowed[verb]]
@@ -73,6 +75,7 @@ class ReadingPages(Console):
         return {
             "title": self._title(tab) % {"key": thread.key},
             "thread": thread,
+            "caller": self._caller(request, thread),
             "readable": tab != "story",
             "key": visible(thread.key),
             "subtitle": None,
@@ -82,13 +85,19 @@ class ReadingPages(Console):
             "live": live,
             "live_url": reverse(f"{self.admin_site.name}:{APP}_thread_live", args=[thread.pk]),
             "every": None if request.GET.get("before") else FAST if live else SLOW,
-            "waiting": list(waiting.order_by("step", "index")[:20]) if stands.pending else [],
+            "waiting": reads.pending(thread.pk, thread.current_run_id)[:20] if stands.pending else [],
             "failed": failed,
             "failed_text": visible(gettext(str(failed.error_message))) if failed else "",
             "allowed": allowed,
             "offers": offers,
             "offered": " ".join(offers),
         }
+
+    @staticmethod
+    def _caller(request: HttpRequest, thread: Thread) -> Thread | None:
+        """The conversation whose agent asked this one's."""
+        above = Thread.objects.filter(pk=thread.parent_id).first() if thread.parent_id else None
+        return above if above is not None and get_policy().see(request.user, above) else None
 
     @staticmethod
     def _title(tab: str) -> str:
@@ -118,6 +127,20 @@ class ReadingPages(Console):
         thread = self.seen_thread(request, pk)
         runs = measures.page(thread, number(request, "before"))
         return self.page(request, "runs", **self.around(request, thread, "runs"), runs=runs)
+
+    def run_view(self, request: HttpRequest, pk: UUID, run: UUID) -> HttpResponse:
+        """What happened in one run, as a tree with durations, also below it."""
+        thread = self.seen_thread(request, pk)
+        found = Run.objects.select_related("thread", "actor").filter(thread=thread.pk, pk=run).first()
+        if found is None:
+            raise Http404
+        shown: dict[str, Any] = {
+            "run": found,
+            "askers": askers(thread, found, None),
+            "measured": measures.of_run(found),
+            "events": happenings.of_turn(found, audience(request, thread)),
+        }
+        return self.page(request, "run", **self.around(request, thread, "runs"), **shown)
 
     def branches_view(self, request: HttpRequest, pk: UUID) -> HttpResponse:
         """The checkpoints as a tree, newest first."""

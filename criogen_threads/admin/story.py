@@ -98,7 +98,7 @@ def story_of(thread: Thread, messages: Sequence[Message], to: Audience, short: i
 def _newest_calls(thread: Thread, messages: Iterable[Message]) -> dict[tuple[UUID, int], ToolCall]:
     """The newest try of each call that these messages ask for, in whichever run."""
     asking = [message.pk for message in messages if message.role == Message.Role.ASSISTANT]
-    found = ToolCall.objects.filter(thread=thread.pk, message__in=asking).select_related("decided_by")
+    found = ToolCall.objects.filter(thread=thread.pk, message__in=asking).select_related("decided_by", "child_run")
     newest = {(call.message_id, call.index): call for call in found.order_by("pk")}
     name_answerers(newest.values())
     return newest

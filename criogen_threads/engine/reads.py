@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Case, Count, Exists, OuterRef, When
 
 from criogen_threads import errors
 from criogen_threads.engine import transcript, trees
@@ -225,6 +225,16 @@ def events(key: str, after: int = 0, limit: int | None = None, **filters: Any) -
 def events_after(thread_id: UUID, seq: int, limit: int, **filters: Any) -> list[dict[str, Any]]:
     """The same of the thread with this id: of no other one that has its key by now."""
     return _events(seq, limit, thread=thread_id, **filters)
+
+
+def events_of_turn(run: Run, limit: int) -> list[dict[str, Any]]:
+    """The first events of a run and of those that it asked for, those of each thread in order, the run's own first."""
+    alias = database()
+    ids = [run.pk, *(each.pk for _, each in usages.below(alias, [run.pk]))]
+    threads = Run.objects.using(alias).filter(pk__in=ids).values("thread")
+    found = Event.objects.using(alias).filter(thread__in=threads, run__in=ids)
+    own_first = found.order_by(Case(When(thread=run.thread_id, then=0), default=1), "thread", "seq")
+    return _event_views(list(own_first[:limit]))
 
 
 def _events(after: int, limit: int | None, **filters: Any) -> list[dict[str, Any]]:

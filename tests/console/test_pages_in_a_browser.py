@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.utils.timezone import now
 
-from criogen_threads.agents import tool
+from criogen_threads.agents import Agency, tool
 from criogen_threads.errors import CriogenError
 from criogen_threads.models import Checkpoint, Event, Run, Thread, ToolCall
 from tests.browsers import aside
 from tests.console.support import TOOLS, Staff, clerk, customer, thread
 from tests.console.test_browser import desks, pytestmark, scheme  # noqa: F401 (fixtures)
+from tests.support import an_agent
 from tests.support import call as asks
 
 if TYPE_CHECKING:
@@ -81,24 +82,44 @@ def hard_rows() -> dict[str, UUID]:
         started_at=now() - timedelta(seconds=3), completed_at=now(), usage={"input_tokens": 500, "output_tokens": 90},
     )  # fmt: skip
     empty = Thread.objects.create(key="empty", agent="clerk")
+    asked = a_chain()
     ids = points.values_list("pk", flat=True)
     return {
         "waiting": call.pk,
         "refund": call.thread_id,
         "long": long.pk,
         "empty": empty.pk,
+        "asking": Thread.objects.get(key="asking").pk,
+        "asked": asked.pk,
         "old": ids[1],
         "new": ids[5],
     }
 
 
+def a_chain() -> ToolCall:
+    """An approval that an asked agent waits for, two levels down."""
+    agents = [
+        an_agent([asks("delegate", agent="middle", message=f"{HEBREW} {LONG}")], name="top"),
+        an_agent([asks("delegate", agent="deep", message=LONG)], name="middle", description=LONG),
+        an_agent([asks("refund", order="A-1", amount=5)], name="deep", tools=TOOLS),
+    ]
+    delegates = {"top": ["middle"], "middle": ["deep"]}
+    agency = Agency("chain", entry=agents[0], specialists=agents[1:], delegates=delegates)
+    agency.entry.thread("asking", actor=customer()).send_sync(HEBREW)
+    return ToolCall.objects.select_related("thread").get(thread__agent="deep", status="awaiting_approval")
+
+
 def addresses(rows: dict[str, UUID]) -> dict[str, str]:
     approval, console = "/admin/criogen_threads/approval", "/admin/criogen_threads/thread"
     long, empty = f"{console}/{rows['long']}", f"{console}/{rows['empty']}"
+    turn = Run.objects.get(thread=rows["asking"])
     last = Event.objects.filter(thread=rows["long"], type="tool_complete")[0]
     return {
         "hard-index": "/admin/",
         "hard-queue": f"{approval}/",
+        "hard-approval-asked": f"{approval}/{rows['asked']}/change/",
+        "hard-story-asking": f"{console}/{rows['asking']}/change/",
+        "hard-run-asking": f"{console}/{rows['asking']}/runs/{turn.pk}/",
         "hard-queue-empty": f"{approval}/?status=rejected",
         "hard-approval": f"{approval}/{rows['waiting']}/change/",
         "hard-threads": f"{console}/",

@@ -128,7 +128,7 @@ def test_b17_runs_stand_below_the_run_that_began_them(viewer: Staff) -> None:
     Run.objects.create(thread=found, number=3, agent="clerk")
     Run.objects.create(thread=found, number=4, agent="deeper", parent_run=child)
     page = viewer.text(f"thread/{found.pk}/runs/")
-    rows = re.findall(r'<th scope="row" class="criogen-depth-(\d)">(\d)', page)
+    rows = re.findall(r'<th scope="row" class="criogen-depth-(\d)"><a href="[^"]*">(\d)', page)
     assert rows == [("0", "3"), ("0", "1"), ("1", "2"), ("2", "4")]
 
 
