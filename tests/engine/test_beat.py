@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import OperationalError
+from django.db.models import F
 from django.db.models.functions import Now
 
 from criogen_threads import errors
@@ -167,6 +168,20 @@ async def test_a_thread_whose_run_is_gone_is_let_go_while_its_worker_lives() -> 
     with pytest.raises(errors.ThreadInterruptedError):
         await agent.thread(KEY).send("Are you there?")
     assert (await agent.thread(KEY).retry()).text == "answered"
+
+
+def test_a_thread_that_was_only_just_taken_is_not_let_go() -> None:
+    """Its run is on its way from the save that took it to the loop: it has to be missed twice, under one fence."""
+    worker = leases.Worker()  # whose beat is this test
+    workers.register(worker.id, "host", 1)
+    turns.begin(Turn(KEY, "helper", [{"text": "Hello"}]), worker.id)
+    worker._look(beats=True)
+    assert Thread.objects.get().holder == worker.id
+    Thread.objects.update(fence=F("fence") + 1)  # it was let go and taken again in between
+    worker._look(beats=True)
+    assert Thread.objects.get().holder == worker.id
+    worker._look(beats=True)
+    assert Thread.objects.get().holder is None
 
 
 async def test_f06_it_is_not_let_go_under_the_fence_of_a_later_run(monkeypatch: pytest.MonkeyPatch) -> None:

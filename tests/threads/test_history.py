@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import pytest
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.base import ModelError
-from criogen_threads.models import Checkpoint, Thread
+from criogen_threads.models import Checkpoint, Event, Message, Run, Thread
 from tests.support import Heard, an_agent, call, in_db, refused, texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,13 +101,28 @@ async def test_p31_created_at_ms_is_milliseconds_since_1970() -> None:
         assert before - 2000 < checkpoint["created_at_ms"] < time.time() * 1000 + 2000
 
 
+def _as_if_the_clock_had_run_backwards() -> None:
+    for model in (Run, Message, Checkpoint, Event):
+        for days, row in enumerate(model._base_manager.order_by("pk")):
+            earlier = datetime(2100, 1, 1, tzinfo=UTC) - timedelta(days=days)
+            model._base_manager.filter(pk=row.pk).update(created_at=earlier)
+
+
 async def test_f33_order_is_by_version_whatever_the_clock_said() -> None:
-    chat = an_agent("one", "two").thread("one")
+    """And by number, position and seq, wherever rows are read in an order."""
+    chat = an_agent("one", "two", "three").thread("one")
     await chat.send("a")
     await chat.send("b")
-    first = (await chat.history())[-1]
-    await in_db(lambda: Checkpoint.objects.filter(pk=first["id"]).update(created_at=datetime(2100, 1, 1, tzinfo=UTC)))
+    await in_db(_as_if_the_clock_had_run_backwards)
     assert [checkpoint["version"] for checkpoint in await chat.history()] == [4, 3, 2, 1]
+    assert texts(await chat.messages()) == ["user: a", "assistant: one", "user: b", "assistant: two"]
+    assert texts(await chat.get_context_window(2)) == ["user: b", "assistant: two"]
+    assert [run["number"] for run in await chat.runs()] == [1, 2]
+    assert [run["number"] for run in await chat.runs(last=1)] == [2]
+    events = await chat.get_events()
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (await chat.send("c")).text == "three"
+    assert [(run["number"], run["status"]) for run in await chat.runs()] == [(n, "completed") for n in (1, 2, 3)]
 
 
 async def test_p33_rewind_writes_a_new_head_that_copies_the_older_checkpoint() -> None:
