@@ -17,6 +17,7 @@ from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.models import Thread
 from criogen_threads.threads import ThreadHandle
 from project.desk.models import Order
+from project.desk.reception import an_agency
 from project.desk.script import respond
 from project.desk.talk import people
 
@@ -33,13 +34,16 @@ ORDERS = [
     ("A-1004", "Alan Turing", "chess clock", "89.00", "89.00", Order.Status.CANCELLED),
 ]
 
-CONVERSATIONS: list[tuple[str, Sequence[str]]] = [
-    ("demo-kettle", ["Hello, my name is Ada.", "Where is order A-1001?"]),
-    ("demo-lamp", ["I want a refund of 10 euros for A-1002: the shade has a dent.", "yes", "Thank you!"]),
-    ("demo-call", ["Please call me back on +49 30 1234567 tomorrow at 9 am, about A-1004."]),
-    ("demo-notebooks", ["Please refund A-1003, I do not need the notebooks any more."]),
+CONVERSATIONS: list[tuple[str, str, Sequence[str]]] = [
+    ("demo-kettle", "desk", ["Hello, my name is Ada.", "Where is order A-1001?"]),
+    ("demo-lamp", "desk", ["I want a refund of 10 euros for A-1002: the shade has a dent.", "yes", "Thank you!"]),
+    ("demo-call", "desk", ["Please call me back on +49 30 1234567 tomorrow at 9 am, about A-1004."]),
+    ("demo-trip", "reception", ["Where is order A-1001, and when is there a train from Berlin to Hamburg?"]),
+    ("demo-both", "reception", ["I want a refund of 5 euros for A-1002, and is there a train from Munich to Berlin?"]),
+    ("demo-notebooks", "desk", ["Please refund A-1003, I do not need the notebooks any more."]),
 ]
-"""Keys, and what the visitor says; "yes" is the staff's answer to the approval that waits. The last one waits on."""
+"""Keys, who answers, and what the visitor says; "yes" is the staff's answer to the approval that waits. The last two
+wait on, one of them in the conversation of a specialist."""
 
 
 def prepare() -> None:
@@ -80,16 +84,17 @@ def converse() -> int:
     Returns:
         How many were had.
     """
-    there = set(Thread.objects.filter(key__in=[key for key, _ in CONVERSATIONS]).values_list("key", flat=True))
+    there = set(Thread.objects.filter(key__in=[key for key, *_ in CONVERSATIONS]).values_list("key", flat=True))
     desk = get_agent("desk")
-    offline = Agent(
-        desk.name, model=ScriptedModel(respond), instructions=desk.instructions, tools=list(desk.tools.values())
-    )
-    missing = [(key, lines) for key, lines in CONVERSATIONS if key not in there]
+    offline = {
+        "desk": Agent(desk.name, model=ScriptedModel(respond), tools=list(desk.tools.values())),
+        "reception": an_agency(ScriptedModel).entry,
+    }
+    missing = [each for each in CONVERSATIONS if each[0] not in there]
     delay, settings.DESK_DELAY = settings.DESK_DELAY, 0.0  # which is for those who look on
     try:
-        for key, lines in missing:
-            _talk(ThreadHandle(key, agent=offline, actor=people.visitor()), lines)
+        for key, agent, lines in missing:
+            _talk(ThreadHandle(key, agent=offline[agent], actor=people.visitor()), lines)
     finally:
         settings.DESK_DELAY = delay
     return len(missing)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 AGENT = "desk"
+"""Who answers in a new conversation."""
+
+AGENTS = (AGENT, "reception")
+"""Whose conversations are listed."""
+
 CURRENT = "desk_conversation"
 """Where the session has the key of the conversation that was chosen or begun last."""
 
@@ -79,7 +84,7 @@ def orders(request: HttpRequest) -> HttpResponse:
 
 def own(request: HttpRequest) -> QuerySet[Thread]:
     """The conversations in which this person may speak, newest first."""
-    threads = get_policy().sendable(visitors.actor(request), Thread.objects.filter(agent=AGENT, ephemeral=False))
+    threads = get_policy().sendable(visitors.actor(request), Thread.objects.filter(agent__in=AGENTS, ephemeral=False))
     return threads.order_by("-pk")
 
 
@@ -103,4 +108,5 @@ def page(request: HttpRequest, template: str, **context: Any) -> HttpResponse:
 
 def _chat_page(request: HttpRequest, key: str) -> HttpResponse:
     suggestions = [_("Where is order A-1001?"), _("I want a refund for A-1002."), _("Please call me back.")]
-    return page(request, "chat.html", key=key, agent=AGENT, suggestions=suggestions)
+    agent = own(request).filter(key=key).values_list("agent", flat=True).first() or AGENT
+    return page(request, "chat.html", key=key, agent=agent, suggestions=suggestions)

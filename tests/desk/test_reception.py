@@ -10,14 +10,18 @@ import pytest
 from django.core.management import call_command
 
 from criogen_threads.agents import get_agency
-from criogen_threads.models import Run, Thread
+from criogen_threads.models import Run, Thread, ToolCall
+from criogen_threads.threads import ThreadHandle
+from project.desk import demo
 from project.desk.demo import seed
 from project.desk.models import Order
+from project.desk.talk import people
 from tests.support import in_db, results, texts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from django.test import Client
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,6 +55,25 @@ async def test_the_travel_specialist_remembers_what_it_was_told() -> None:
     assert "There is no train from Berlin to Paris." in (await chat.send("And a train from Berlin to Paris?")).text
     assert texts(await chat.messages())[-1].startswith("assistant: ")
     assert await in_db(Thread.objects.filter(agent="reception.travel").count) == 1
+
+
+def test_the_demo_has_conversations_with_the_reception(client: Client, settings: SettingsWrapper) -> None:
+    settings.DESK_MODEL = "anthropic:claude"  # offline nevertheless
+    seed()
+    assert demo.converse() == len(demo.CONVERSATIONS)
+    both, trip = Thread.objects.get(key="demo-both"), Thread.objects.get(key="demo-trip")
+    assert (trip.status, both.status, both.agent) == ("idle", "suspended", "reception")
+    waiting = ToolCall.objects.awaiting_approval().get(thread__parent=both)
+    assert (waiting.name, waiting.run.agent) == ("refund", "reception.billing")
+    assert "16:30" not in str(answers := get_agency("reception").entry.thread("demo-trip").messages_sync())
+    assert "08:04" in str(answers[-1])
+    client.force_login(people.visitor())
+    listed = client.get("/conversations/").content.decode()
+    assert listed.count('href="/conversations/demo-') == len(demo.CONVERSATIONS)
+    assert "reception.billing-" not in listed  # none between agents
+    assert '"agent": "reception"' in client.get("/conversations/demo-both/").content.decode()
+    staff = ThreadHandle("demo-both", agent=get_agency("reception").entry, actor=people.staff())
+    assert staff.approve_sync().status == "completed"
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_there_is_something_to_look_at(demo: Demo) -> None:
     assert conversations.count('href="/conversations/') > 3
     assert "waits for an approval" in conversations
     staff.sign_in("demo-staff")
-    assert "1 approval waits for you" in staff.page("/orders/")
+    assert "2 approvals wait for you" in staff.page("/orders/")
     assert "refund" in staff.page("/admin/criogen_threads/approval/")
     assert "demo-lamp" in staff.page("/admin/criogen_threads/thread/")
 
