@@ -82,6 +82,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = True
+LOCALE_PATHS = [BASE_DIR / "project" / "locale"]
 USE_TZ = True
 
 STATIC_URL = "static/"

@@ -1,7 +1,7 @@
 """The catalogues have every text of the sources, and the compiled ones are those that are read here.
 
-After a text has changed: ``manage.py makemessages -l de --no-location --no-wrap --no-obsolete`` in the package's
-folder, fill in what is new, and ``manage.py compilemessages`` there.
+After a text has changed: ``manage.py makemessages -l de --no-location --no-wrap --no-obsolete --ignore tests`` in the
+repository's folder, fill in what is new, and ``manage.py compilemessages`` there.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from django.utils.translation.template import templatize
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PACKAGE = Path(__file__).parent.parent / "criogen_threads"
-LANGUAGES = sorted(folder.name for folder in (PACKAGE / "locale").iterdir())
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "criogen_threads"
+SITE = ROOT / "project"
+SOURCES = {PACKAGE: [PACKAGE], SITE: [SITE, ROOT / "templates"]}
+CATALOGUES = [(home, language.name) for home in SOURCES for language in sorted((home / "locale").iterdir())]
 
 ONE = {"_", "gettext", "gettext_lazy", "gettext_noop"}
 SEVERAL = {"ngettext", "ngettext_lazy"}
@@ -42,16 +45,21 @@ class Told(NullTranslations):
         raise KeyError(msgid1)
 
 
-def texts() -> set[Text]:
-    """Everything that the package marks for translation."""
+def texts(home: Path = PACKAGE) -> set[Text]:
+    """Everything that the package, or the site, marks for translation."""
     found = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in _sources(home, "*.py"):
         found |= set(_marked(ast.parse(path.read_text(encoding="utf-8"))))
-    for path in PACKAGE.rglob("*.html"):
+    for path in _sources(home, "*.html"):
         source = templatize(path.read_text(encoding="utf-8"))
         for call in IN_TEMPLATES.finditer(source):
             found |= set(_marked(ast.parse(_call_at(source, call.start()))))
     return found
+
+
+def _sources(home: Path, names: str) -> Iterator[Path]:
+    for folder in SOURCES[home]:
+        yield from folder.rglob(names)
 
 
 def _call_at(source: str, start: int) -> str:
@@ -76,9 +84,9 @@ def _marked(tree: ast.AST) -> Iterator[Text]:
                 yield Text(*given[:2])
 
 
-def entries(language: str) -> Iterator[tuple[str, str, list[str]]]:
+def entries(language: str, home: Path = PACKAGE) -> Iterator[tuple[str, str, list[str]]]:
     """Each entry of a catalogue as people edit it: the text, its plural, and what stands for them."""
-    source = (PACKAGE / "locale" / language / "LC_MESSAGES" / "django.po").read_text(encoding="utf-8")
+    source = (home / "locale" / language / "LC_MESSAGES" / "django.po").read_text(encoding="utf-8")
     assert "#, fuzzy" not in source
     assert "#~" not in source
     for block in source.split("\n\n"):
@@ -95,8 +103,8 @@ def entries(language: str) -> Iterator[tuple[str, str, list[str]]]:
             yield fields["msgid"], fields.get("msgid_plural", ""), translated
 
 
-def compiled(language: str) -> GNUTranslations:
-    with (PACKAGE / "locale" / language / "LC_MESSAGES" / "django.mo").open("rb") as file:
+def compiled(language: str, home: Path) -> GNUTranslations:
+    with (home / "locale" / language / "LC_MESSAGES" / "django.mo").open("rb") as file:
         catalogue = GNUTranslations(file)
     catalogue.add_fallback(Told())
     return catalogue
@@ -107,13 +115,14 @@ def test_the_sources_are_read() -> None:
     assert Text("Run cancelled by user") in found  # Python
     assert Text("You may not read the conversation around it.") in found  # {% translate %}
     assert Text("%(n)s message", "%(n)s messages") in found  # {% blocktranslate count %}
-    assert Text("somebody") in found  # _("…") in a filter
+    assert Text("nobody") in found  # _("…") in a filter
+    assert Text("How can we help?") in texts(SITE)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_catalogue_is_complete(language: str) -> None:
-    catalogue, missing = compiled(language), []
-    for text in sorted(texts()):
+@pytest.mark.parametrize(("home", "language"), CATALOGUES)
+def test_a_catalogue_is_complete(home: Path, language: str) -> None:
+    catalogue, missing = compiled(language, home), []
+    for text in sorted(texts(home)):
         try:
             _ = catalogue.ngettext(*text, 2) if text.several else catalogue.gettext(text.one)
         except KeyError:
@@ -121,20 +130,20 @@ def test_a_catalogue_is_complete(language: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_catalogue_has_nothing_that_is_said_no_more_and_keeps_every_placeholder(language: str) -> None:
-    said = texts()
-    for one, several, translated in entries(language):
+@pytest.mark.parametrize(("home", "language"), CATALOGUES)
+def test_a_catalogue_has_nothing_that_is_said_no_more_and_keeps_every_placeholder(home: Path, language: str) -> None:
+    said = texts(home)
+    for one, several, translated in entries(language, home):
         assert Text(one, several) in said
         for text in translated:
             assert text, one
             assert sorted(PLACEHOLDER.findall(text)) == sorted(PLACEHOLDER.findall(several or one)), one
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_what_is_compiled_is_what_is_edited(language: str) -> None:
-    catalogue = compiled(language)
-    for one, several, translated in entries(language):
+@pytest.mark.parametrize(("home", "language"), CATALOGUES)
+def test_what_is_compiled_is_what_is_edited(home: Path, language: str) -> None:
+    catalogue = compiled(language, home)
+    for one, several, translated in entries(language, home):
         if several:
             assert [catalogue.ngettext(one, several, n) for n in (1, 2)] == translated
         else:

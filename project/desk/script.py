@@ -30,8 +30,10 @@ WHEN = re.compile(
 NAME = re.compile(r"\b(?:my name is|i am called|this is)\s+([A-Z][\w'-]+)")
 HELLO = re.compile(r"\b(?:hi|hello|hey|good (?:morning|day|afternoon|evening)|my name is)\b", re.IGNORECASE)
 TOPICS = {
-    "refund": re.compile(r"\brefund|money back|\bgive (?:it )?back\b|\breturn\b", re.IGNORECASE),
-    "call": re.compile(r"call(?:[ -]?me)?[ -]?back|\b(?:call|phone|ring) me\b", re.IGNORECASE),
+    "refund": re.compile(r"\brefund|money back|\bgive (?:it )?back\b|\breturn\b|\berstatt", re.IGNORECASE),
+    "call": re.compile(
+        r"call(?:[ -]?me)?[ -]?back|\b(?:call|phone|ring) me\b|\brufen sie mich|\brückruf", re.IGNORECASE
+    ),
     "status": re.compile(r"\bstatus|\bwhere\b|\bwhen\b|\border\b|\btrack|\bdelivery\b", re.IGNORECASE),
     "thanks": re.compile(r"\bthank|\bthat'?s all\b|\bbye\b", re.IGNORECASE),
 }

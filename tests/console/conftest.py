@@ -28,7 +28,8 @@ def site(settings: SettingsWrapper) -> Iterator[None]:
     settings.MEDIA_URL = "/media/"
     if django.VERSION >= (6, 1):
         settings.MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
-    settings.MIDDLEWARE = ["project.security.StrictContent", *configured.MIDDLEWARE]
+    languages = "django.middleware.locale.LocaleMiddleware"
+    settings.MIDDLEWARE = ["project.security.StrictContent", *configured.MIDDLEWARE, languages]
     yield
     forget_agents()
 

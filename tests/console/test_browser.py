@@ -29,8 +29,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class Desk:
     """One member of the staff at one browser; complaints of the page (CSP, script errors) fail the test."""
 
-    def __init__(self, browser: Any, person: Staff, address: str, scheme: str, width: int = 1200) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    def __init__(
+        self, browser: Any, person: Staff, address: str, scheme: str, width: int = 1200, locale: str = "en"
+    ) -> None:
+        size = {"width": width, "height": 900}
+        self.context = browser.new_context(color_scheme=scheme, viewport=size, locale=locale)
         cookie = person.client.cookies[configured.SESSION_COOKIE_NAME].value
         self.context.add_cookies([{"name": configured.SESSION_COOKIE_NAME, "value": cookie, "url": address}])
         self.address, self.scheme = address, scheme
@@ -65,8 +68,8 @@ def scheme(request: pytest.FixtureRequest) -> str:
 def desks(chromium: Any, served: str, scheme: str) -> Iterator[Any]:
     made: list[Desk] = []
 
-    def sit(person: Staff, width: int = 1200) -> Desk:
-        made.append(Desk(chromium, person, served, scheme, width))
+    def sit(person: Staff, width: int = 1200, **options: Any) -> Desk:
+        made.append(Desk(chromium, person, served, scheme, width, **options))
         return made[-1]
 
     ran.clear()
@@ -83,8 +86,11 @@ def test_c7_from_the_index_to_a_finished_run(desks: Any, approver: Staff) -> Non
     desk.looked_at("index")
     page.get_by_role("link", name="2 approvals wait for you").click()
     desk.looked_at("queue")
+    assert page.locator("#changelist .results").evaluate("each => each.scrollWidth - each.clientWidth") == 0
     page.locator("#result_list a", has_text="refund").first.click()
     desk.looked_at("approval")
+    seen = [page.get_by_role("heading", name="Approval of refund"), page.get_by_role("button", name="Reject")]
+    assert all(each.bounding_box()["y"] < 800 for each in seen), "what is asked and the answer are in view together"
     assert page.locator(".criogen-card .criogen-mark").first.inner_text() == "U+202E"
     page.get_by_text("Edit the arguments").click()
     page.get_by_label("amount").fill("3")

@@ -12,8 +12,6 @@ from tests.console.test_access import PAGES, rows
 from tests.test_translations import entries
 
 if TYPE_CHECKING:
-    from pytest_django.fixtures import SettingsWrapper
-
     from criogen_threads.models import ToolCall
     from tests.console.support import Staff
 
@@ -23,11 +21,6 @@ SHORTEST = 9
 """Characters of an English text that is looked for: shorter ones are part of other words, or German as well."""
 
 MARKUP = re.compile(r"<script.*?</script>|<[^>]*>", re.DOTALL)
-
-
-@pytest.fixture(autouse=True)
-def german(settings: SettingsWrapper) -> None:
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
 
 
 def text_of(page: str) -> str:

@@ -146,3 +146,19 @@ def test_f55_f60_every_page_keeps_hard_text_in_its_frame(desks: Any, boss: Staff
         page.evaluate(OPEN_ALL)
         desk.looked_at(f"{name}-{width}")
         assert page.evaluate(OVER) <= 0, name
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_f60_every_page_stands_the_other_way_round(desks: Any, boss: Staff, width: str) -> None:  # noqa: F811
+    rows = aside(hard_rows)
+    desk = desks(boss, WIDTHS[width], locale="ar")
+    pages = aside(addresses, rows)
+    for name in ("queue", "approval", "threads", "story", "runs", "history", "events"):
+        page = desk.go(pages[f"hard-{name}"])
+        assert page.evaluate("document.documentElement.dir") == "rtl"
+        page.evaluate(OPEN_ALL)
+        desk.looked_at(f"arabic-{name}-{width}")
+        assert page.evaluate(OVER) <= 0, name
+        for gutter in page.locator(".criogen-tree li").all()[:1]:
+            drawn, said = (gutter.locator(f".criogen-{part}").bounding_box() for part in ("gutter", "checkpoint"))
+            assert drawn["x"] > said["x"]

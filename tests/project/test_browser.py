@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,7 +140,7 @@ def test_c8_a_refund_from_a_visitors_words_to_the_staffs_yes(person: Callable[..
     visitor.page.reload()
     visitor.page.get_by_text("5.00 euros of order A-1001 were refunded").first.wait_for()
     assert visitor.page.get_by_text("waits for the staff").count() == 0
-    with sqlite3.connect(database) as rows:
+    with closing(sqlite3.connect(database)) as rows:
         assert rows.execute("SELECT refunded FROM desk_order WHERE number = 'A-1001'").fetchone()[0] == 5
 
 
@@ -200,3 +201,52 @@ def test_the_site_works_with_the_keyboard_alone(person: Callable[..., Person]) -
     one.page.keyboard.type("Where is order A-1003?")
     one.page.keyboard.press("Enter")
     one.page.get_by_text("set of notebooks").first.wait_for()
+
+
+GERMAN = {"Accept-Language": "de"}
+
+
+def test_in_german_every_page_is_fit_to_be_seen(person: Callable[..., Person], look: dict[str, Any]) -> None:
+    one = person("demo-visitor", **look)
+    one.context.set_extra_http_headers(GERMAN)
+    one.page.goto("/conversations/demo-lamp/")
+    one.page.get_by_role("heading", name="Wie können wir helfen?").wait_for()
+    one.looked_at("german-chat")
+    one.page.get_by_role("link", name="Gespräche").click()
+    one.page.get_by_text("wartet auf eine Freigabe").first.wait_for()
+    one.looked_at("german-conversations")
+    one.page.get_by_role("button", name="Abmelden").click()
+    one.page.get_by_role("link", name="Anmelden").click()
+    one.looked_at("german-sign-in")
+
+
+def test_what_is_suggested_in_german_is_understood(person: Callable[..., Person]) -> None:
+    """The script understands it; it speaks English only."""
+    one = person("demo-visitor")
+    one.context.set_extra_http_headers(GERMAN)
+    one.page.goto("/")
+    suggested = {
+        "Bitte rufen Sie mich zurück.": "On which number shall we call",
+        "Wo ist die Bestellung A-1001?": "Order A-1001",
+        "Ich möchte eine Erstattung für A-1002.": "I ask for",
+    }
+    for question, answer in suggested.items():
+        one.page.get_by_role("button", name="Neues Gespräch").click()
+        one.page.get_by_role("button", name=question).click()
+        one.page.get_by_text(answer).first.wait_for()
+
+
+def test_f60_in_arabic_the_pages_stand_the_other_way_round(person: Callable[..., Person], look: dict[str, Any]) -> None:
+    one = person(locale="ar", **look)
+    one.page.goto("/")
+    one.page.get_by_role("textbox").wait_for()
+    assert one.page.evaluate("document.documentElement.dir") == "rtl"
+    brand, sign_in = (one.page.locator(part).bounding_box()["x"] for part in (".brand", ".who"))
+    assert brand > sign_in
+    one.looked_at("arabic-chat")
+    one.page.goto("/conversations/")
+    one.looked_at("arabic-conversations")
+    staff = person("demo-staff", **look)
+    staff.context.set_extra_http_headers({"Accept-Language": "ar"})
+    staff.page.goto("/orders/")
+    staff.looked_at("arabic-orders")

@@ -72,7 +72,7 @@ export class Card {
     const { texts } = host;
     Object.assign(this, { approval, texts, answer });
     const heading = h("h3", { id: `approval-${approval.id}` }, approval.mine ? texts.approval_mine : texts.approval);
-    const name = h("p", { class: "card-name", dir: "auto" }, icon("tool"), ...visibly(approval.name));
+    const name = h("p", { class: "card-name" }, icon("tool"), h("bdi", {}, ...visibly(approval.name)));
     this.node = h("section", { class: "card", part: "approval", tabindex: "-1", "aria-labelledby": heading.id }, heading, name);
     if (approval.chain?.length) {
       const asks = filled(texts.asked_by, { agent: host.agent(approval.agent) });
