@@ -106,6 +106,29 @@ def test_b17_the_runs_of_asked_agents_are_their_owner_s_to_see(api: Api, owner: 
     assert code_of(api.patch(f"threads/{billing_thread().key}/", agent="front"), 409) == "thread_delegated"
 
 
+def test_b17_the_feed_leads_to_the_asked_agent_and_back(api: Api, owner: User) -> None:
+    run_id = begin(a_payment(), owner)
+    caller, billing = (next(each for each in threads_of("one") if each.agent == name) for name in ("front", "billing"))
+    asked = [value for name, value in _customs(api, caller) if name == "criogen.tool_started"]
+    assert {each["agent"] for each in asked} == {"billing", "travel"}
+    assert str(billing.current_run_id) in {each["runId"] for each in asked}
+    frames = _frames(api, billing)
+    [started] = [event for frame in frames for event in frame["events"] if event["type"] == "RUN_STARTED"]
+    assert (started["runId"], started["parentRunId"]) == (str(billing.current_run_id), run_id)
+    assert {frame["agent"] for frame in frames if frame["seq"]} == {"billing"}
+    [requested] = [value for name, value in _customs(api, billing) if name == "criogen.approval_requested"]
+    assert requested["arguments"] == {"amount": 5, "card": "[hidden]"}
+
+
+def _frames(api: Api, thread: Any) -> list[dict[str, Any]]:
+    return list(api.get(f"threads/{thread.key}/feed/?epoch={thread.pk}&after=0").json()["results"])
+
+
+def _customs(api: Api, thread: Any) -> list[tuple[str, Any]]:
+    events = [event for frame in _frames(api, thread) for event in frame["events"]]
+    return [(event["name"], event["value"]) for event in events if event["type"] == "CUSTOM"]
+
+
 def test_b17_an_approval_of_an_asked_agent_says_who_asked_whom(api: Api, owner: User) -> None:
     run_id = begin(a_payment(), owner)
     [waiting] = api.get(f"runs/{run_id}/").json()["required_action"]
