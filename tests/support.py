@@ -10,12 +10,17 @@ import pytest
 
 from criogen_threads.agents import Agent, register, unregister
 from criogen_threads.backends.scripted import ScriptedModel
+from criogen_threads.engine.journal import turns, workers
+from criogen_threads.engine.journal.turns import Turn
 from criogen_threads.engine.pools import in_database
+from criogen_threads.engine.transcript import text_block
 from criogen_threads.errors import CriogenError
+from criogen_threads.ids import new_id
 from tests.flush import stop_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from uuid import UUID
 
     from criogen_threads.agents import Tool
 
@@ -97,6 +102,16 @@ async def die(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         with pytest.raises(CriogenError):
             await task
+
+
+def waits_and_dies(key: str, client_id: str | None = None) -> UUID:
+    """A call of another process gets in line before a busy thread, and that process dies; the id of its run."""
+    worker = new_id()
+    workers.register(worker, "host", 1)
+    waiting = turns.begin(Turn(key, "helper", [text_block("b")], client_id=client_id), worker)
+    assert isinstance(waiting, turns.Waiting)
+    workers.expire(worker)
+    return waiting.run_id
 
 
 def texts(messages: Sequence[dict[str, Any]]) -> list[str]:

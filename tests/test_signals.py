@@ -149,9 +149,11 @@ async def test_nothing_is_told_of_a_write_that_was_rolled_back(heard: Heard, mon
     assert heard.names() == ["thread_rewound"]
 
 
+@pytest.mark.parametrize("lost_it", ["before", "after"])
 async def test_told_once_although_the_save_was_repeated_after_a_lost_answer(
-    heard: Heard, monkeypatch: pytest.MonkeyPatch
+    lost_it: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whether the COMMIT had taken effect, or never came."""
     lost: list[int] = []
     transaction = Session.transaction
 
@@ -159,7 +161,10 @@ async def test_told_once_although_the_save_was_repeated_after_a_lost_answer(
     def loses_its_answers(session: Session) -> Iterator[None]:
         with transaction(session):
             yield
-        if not session.repeats:
+            if lost_it == "before" and not session.repeats:
+                lost.append(1)
+                raise InterfaceError("the connection went away before the COMMIT")
+        if lost_it == "after" and not session.repeats:
             lost.append(1)
             session.connection.close()
             raise InterfaceError("the connection went away after the COMMIT")

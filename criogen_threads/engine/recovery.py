@@ -13,7 +13,7 @@ from criogen_threads.engine import admission, driving
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.dispatch.executing import execute, execute_due
-from criogen_threads.engine.journal import families, leftovers, posts, rewinds, visiting, workers
+from criogen_threads.engine.journal import families, leftovers, lines, posts, rewinds, visiting, workers
 from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 
@@ -48,6 +48,7 @@ async def recover() -> Recovered:
     found.interrupted = await _each(leftovers.interrupted, _retry)
     found.answered = await _each(leftovers.due, execute_due)
     found.queued = await _each(lambda: leftovers.forsaken(leases.current().id), execute)
+    await _each(leftovers.silent, lambda thread: in_database(lines.pass_over, thread))
     await in_database(workers.forget_dead)
     await in_database(visiting.forget_old)
     return found

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from criogen_threads.engine import lease
+from criogen_threads.engine.dispatch import in_process
 from criogen_threads.engine.journal import turns
 from criogen_threads.engine.recovery import recover
 from criogen_threads.engine.transcript import text_block
 from criogen_threads.models import Run, Thread, Worker
 from tests.engine.recovering import working
 from tests.processes import spawn
-from tests.support import Gate, an_agent, die, gated, in_db, texts
+from tests.support import Gate, an_agent, die, gated, in_db, texts, waits_and_dies
 
 if TYPE_CHECKING:
     import subprocess
@@ -136,3 +137,24 @@ def _submit(key: str) -> Any:
     turn = turns.Turn(key, "helper", [text_block("submitted")])
     turns.submit(turn, lease.current().ensure())
     return Run.objects.get(pk=turn.run_id)
+
+
+async def test_f13_a_call_that_died_in_line_does_not_stand_there_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may ever come to that thread again; and what it wanted to say is not kept."""
+    for look in (recover, in_process.InProcess()._scan):
+        key = look.__name__
+        gate = Gate()
+        chat = an_agent(model=gated(gate, "one"), name=key).thread(key)
+        sending = asyncio.create_task(chat.send("a"))
+        await gate.reached.wait()
+        dead = await in_db(waits_and_dies, key)
+        gate.open()
+        await sending
+        assert await in_db(Run.objects.filter(pk=dead, status="queued").exists)
+        monkeypatch.setattr(in_process, "SCAN_SECONDS", 0.01)
+        looking = asyncio.ensure_future(look())
+        async with asyncio.timeout(30):
+            while await in_db(Run.objects.filter(pk=dead).exists):
+                await asyncio.sleep(0.01)
+        looking.cancel()
+        assert [run["status"] for run in await chat.runs()] == ["completed"]

@@ -7,12 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db.models.functions import Now
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine.journal import lines
+from criogen_threads.engine.journal import lines, workers
 from criogen_threads.models import Run
-from tests.support import Gate, an_agent, call, gated, in_db, refused, texts
+from tests.support import Gate, an_agent, call, gated, in_db, refused, texts, waits_and_dies
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -225,6 +226,23 @@ async def test_a_waiter_that_fell_silent_is_passed_over(monkeypatch: pytest.Monk
     await silent  # it queues again under a new run, and is heard after all, once
     users = [line for line in texts(await chat.messages()) if line.startswith("user")]
     assert users == ["user: a", "user: silent"]
+
+
+@pytest.mark.parametrize("how", ["dead", "silent"])
+async def test_who_waits_no_more_makes_nobody_else_wait(how: str) -> None:
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    first = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    gone = await in_db(waits_and_dies, "one")
+    if how == "silent":  # its process lives, and it has not shown itself in time
+        waiter = (await in_db(Run.objects.get, pk=gone)).waiter
+        await in_db(workers.register, waiter, "host", 1)
+        await in_db(lambda: Run.objects.filter(pk=gone).update(wait_until=Now()))
+    gate.open()
+    await first
+    assert (await chat.send("c", on_busy="reject")).text == "two"
+    assert [run["number"] for run in await chat.runs()] == [1, 2]
 
 
 async def test_on_busy_must_be_one_of_three() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from criogen_threads.backends.base import ModelError
 from criogen_threads.models import Run
-from tests.support import Gate, an_agent, gated, in_db, refused, texts
+from tests.support import Gate, an_agent, gated, in_db, refused, texts, waits_and_dies
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,6 +71,26 @@ async def test_f07_cancelling_the_second_call_does_not_stop_the_first() -> None:
         await second
     gate.open()
     assert (await first).text == "one"
+
+
+@pytest.mark.parametrize("way", ["send", "submit"])
+async def test_f10_a_call_that_died_in_line_was_not_sent(way: str) -> None:
+    """Sent again, by whatever way in, it is not taken for one that is on its way: nobody would ever run it."""
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    first = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    dead = await in_db(waits_and_dies, "one", client_id="c1")
+    again = asyncio.create_task(chat.send("b", client_id="c1") if way == "send" else chat.submit("b", client_id="c1"))
+    if way == "submit":
+        assert await again != str(dead)
+    gate.open()
+    await first
+    await again
+    while (await chat.runs())[-1]["status"] != "completed":
+        await asyncio.sleep(0.01)
+    assert texts(await chat.messages()) == ["user: a", "assistant: one", "user: b", "assistant: two"]
+    assert not await in_db(Run.objects.filter(pk=dead).exists)
 
 
 async def test_the_run_says_its_client_id() -> None:

@@ -11,7 +11,7 @@ from criogen_threads.engine import background
 from criogen_threads.engine import lease as leases
 from criogen_threads.engine.dispatch.base import Dispatcher
 from criogen_threads.engine.dispatch.executing import execute, execute_due, execute_retry
-from criogen_threads.engine.journal import leftovers
+from criogen_threads.engine.journal import leftovers, lines
 from criogen_threads.engine.pools import in_database
 
 if TYPE_CHECKING:
@@ -79,5 +79,7 @@ class InProcess(Dispatcher):
                     self.submit(run_id)
                 for key in await in_database(leftovers.due):
                     self.resume(key)
+                for thread in await in_database(leftovers.silent):
+                    await in_database(lines.pass_over, thread)
             except Exception:
                 logger.exception("The look for forsaken runs failed")

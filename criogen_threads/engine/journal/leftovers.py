@@ -26,6 +26,12 @@ def forsaken(worker: UUID) -> list[UUID]:
     return list(queued.filter(lines.orphaned() | Q(wait_until=None, waiter=worker)).values_list("pk", flat=True))
 
 
+def silent() -> list[UUID]:
+    """Threads in whose line stands a call that nobody waits for any more."""
+    waiting = Run.objects.using(database()).filter(lines.gone(), status=Run.Status.QUEUED)
+    return list(waiting.values_list("thread", flat=True).distinct())
+
+
 @write
 def forsake(session: Session, run_id: UUID) -> bool:
     """Nobody executes this submitted run: leave it to whoever looks for such."""

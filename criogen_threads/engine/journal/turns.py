@@ -131,7 +131,11 @@ def sent_before(session: Session, turn: Turn, locked: Locked) -> SentBefore | No
     """The run that came with the same ``client_id``."""
     if turn.client_id is None:
         return None
-    run = Run.objects.using(session.alias).filter(thread=locked.id, client_id=turn.client_id).first()
+    stored = Run.objects.using(session.alias).filter(thread=locked.id, client_id=turn.client_id)
+    run = stored.first()
+    if run is not None and run.status == Run.Status.QUEUED:
+        lines.purge(session, locked.id)  # the caller that waited may be dead: then it was not sent
+        run = stored.first()
     if run is None:
         return None
     if run.input != turn.content:
