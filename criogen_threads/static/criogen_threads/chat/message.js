@@ -1,5 +1,6 @@
 // One message on the page.
 
+import { attachment } from "./attachments.js";
 import { Card, CallRow } from "./calls.js";
 import { filled, h, icon, iconButton, sanitised } from "./dom.js";
 import { placeOf } from "./entries.js";
@@ -19,6 +20,7 @@ export class MessageView {
     this.host = host;
     this.who = h("h3", { class: "who", dir: "auto" });
     this.body = h("div", { class: "body", part: "text" });
+    this.files = h("div", { class: "files" });
     this.thoughts = h("details", { class: "call thoughts", hidden: true });
     this.calls = h("div", { class: "calls" });
     this.foot = h("div", { class: "foot" });
@@ -70,6 +72,7 @@ export class MessageView {
     const { entry } = this;
     if (entry.live) this.#live();
     else this.#whole(entry.html ?? entry.text);
+    this.#attach();
   }
 
   #thoughts() {
@@ -110,7 +113,16 @@ export class MessageView {
       plain.add(entry.text);
       this.body.replaceChildren(plain.node);
     }
-    for (const each of entry.attachments) this.body.append(h("p", { class: "quiet" }, attachment(each, this.host.texts)));
+  }
+
+  /** Images and files stand behind the text. */
+  #attach() {
+    const { attachments } = this.entry;
+    if (this.attached !== attachments) {
+      this.attached = attachments;
+      this.files.replaceChildren(...attachments.map((each) => attachment(each, this.host.texts)));
+    }
+    if (attachments.length && this.body.lastChild !== this.files) this.body.append(this.files);
   }
 
   /** A card stands in the place of its call, or behind the call that asked the agent that waits. */
@@ -227,10 +239,4 @@ export function reason({ code, message }, texts) {
   if (code === "cancelled") return texts.stopped;
   if (code === "thread_interrupted") return texts.interrupted;
   return texts[`error_${code}`] ?? (message || texts.failed);
-}
-
-function attachment(block, texts) {
-  const given = block.image ?? block.file;
-  const name = typeof given === "object" ? given?.name ?? "" : "";
-  return `${texts.attachment} ${name}`.trim();
 }
