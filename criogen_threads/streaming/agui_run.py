@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ag_ui.core import events as ag
 
-from criogen_threads import errors
+from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
 from criogen_threads.engine import background, reads, telling
 from criogen_threads.engine.pools import in_database
@@ -67,10 +67,15 @@ class Attached:
         return self.feed.shows(self.thread)
 
     async def sent_before(self) -> UUID | None:
-        """The run of this ``runId``, where it was sent before."""
-        if self.thread is None:
+        """The run of this ``runId``, where it was sent before.
+
+        Raises:
+            InvalidOptionError: ``invalid_option``: no ``client_id`` can be so.
+        """
+        run_id = inputs.client_id(self.given.run_id)
+        if self.thread is None or run_id is None:
             return None
-        return await in_database(telling.run_of_client, self.thread.pk, self.given.run_id)
+        return await in_database(telling.run_of_client, self.thread.pk, run_id)
 
     async def prepare(self) -> None:
         """See what the client lacks of a run that waits, before an answer has it go on."""

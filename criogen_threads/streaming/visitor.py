@@ -58,7 +58,8 @@ class Visitor:
         self._meta = {"REMOTE_ADDR": client[0], "HTTP_X_FORWARDED_FOR": headers.get("x-forwarded-for", "")}
         self.origin = headers.get("origin")
         self._headers = headers
-        self._session_key = parse_cookie(headers.get("cookie", "")).get(django_settings.SESSION_COOKIE_NAME)
+        given = parse_cookie(headers.get("cookie", "")).get(django_settings.SESSION_COOKIE_NAME)
+        self._session_key = given if given and given.isprintable() else None  # a quoted one may hold NUL
 
     def has_good_origin(self) -> bool:
         """Whether the page that opened the socket is the site's own, or one that the settings name.

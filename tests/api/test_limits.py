@@ -113,24 +113,34 @@ def test_a_run_whose_process_died_does_not_count(
 
 
 def test_f43_at_most_so_many_requests_wait_and_the_others_are_answered(
-    owner: User, settings: SettingsWrapper, stuck: threading.Event
+    owner: User, settings: SettingsWrapper, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.CRIOGEN_THREADS |= {"WAITING_REQUESTS": 2}
     api = Api(owner)
     [key] = threads_of(api, 1)
     run_id = api.post(f"threads/{key}/runs/", text="x", client_id="c").json()["id"]
     clients = [Api(owner) for _ in range(5)]
-    began = time.monotonic()
-    took: list[float] = []
+    waiters: set[int] = set()
+    answered: list[int] = []
+    three_are_answered = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        waiters.add(threading.get_ident())
+        assert three_are_answered.wait(30)
 
     def wait(client: Api) -> int:
         status = client.post(f"threads/{key}/runs/?wait=1", text="x", client_id="c").status_code
-        took.append(time.monotonic() - began)
+        answered.append(threading.get_ident())
+        if len(answered) == 3:
+            three_are_answered.set()
         return int(status)
 
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     assert at_once([lambda client=client: wait(client) for client in clients]) == [202] * 5
-    assert sum(each >= 1 for each in took) == 2
+    assert len(waiters) == 2
+    assert not waiters & set(answered[:3])
     assert waiting._waiting == 0
+    monkeypatch.undo()
     assert api.post(f"runs/{run_id}/cancel/?wait=5").status_code == 200
 
 

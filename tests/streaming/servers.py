@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FAST = {"LEASE_SECONDS": 3, "HEARTBEAT_SECONDS": 1, "MODEL_BACKOFF": 0.01, "GRACE_SECONDS": 1}
+FAST = {
+    "LEASE_SECONDS": 3, "HEARTBEAT_SECONDS": 1, "MODEL_BACKOFF": 0.01, "GRACE_SECONDS": 1,
+    "SOCKET_SECONDS": 600,  # a client that a busy test has not read for a minute is not gone
+}  # fmt: skip
 PATIENCE = 30
 
 
@@ -87,6 +90,10 @@ COMMANDS = {
         "daphne", "-b", "127.0.0.1", "-p", str(port), "--application-close-timeout", "2", site,
     ],
     "uvicorn": lambda port, site: ["uvicorn", "--port", str(port), site],
+    "gunicorn": lambda port, site: [
+        "gunicorn", "-b", f"127.0.0.1:{port}", "-k", "gthread", "--threads", "8",
+        site.replace(":application", ":wsgi"),
+    ],
 }  # fmt: skip
 
 

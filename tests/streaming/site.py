@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
 from django.urls import include, path
 
 http = get_asgi_application()
+wsgi = get_wsgi_application()
 
 from criogen_threads.streaming import sse  # noqa: E402
 from criogen_threads.streaming.lifespan import with_lifespan  # noqa: E402

@@ -94,7 +94,7 @@ async def test_the_history_that_a_client_sends_is_not_trusted(site: list[Web], r
 async def test_f52_joining_a_finished_run_ends_at_once(site: list[Web], room: Room) -> None:
     assert (await ask(site[0], body(room.key), room.session))[0] == 404  # nothing to join yet
     await ask(site[0], body(room.key, wish("one")), room.session)
-    status, events = await asyncio.wait_for(ask(site[1], body(room.key), room.session), 5)
+    status, events = await asyncio.wait_for(ask(site[1], body(room.key), room.session), 20)
     assert (status, kinds(events)) == (200, ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"])
 
 

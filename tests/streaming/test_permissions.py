@@ -10,6 +10,8 @@ from django.contrib.auth.models import Permission
 from websockets.exceptions import ConnectionClosed
 
 from criogen_threads.engine.pools import in_database
+from criogen_threads.streaming.commands import COMMANDS
+from criogen_threads.streaming.consumers import ThreadConsumer
 from tests.streaming.conftest import person
 from tests.streaming.puppet import wish
 from tests.streaming.servers import Web, log_in
@@ -29,7 +31,14 @@ FRAMES: dict[str, tuple[str, ...]] = {
     "retry": (CLOSED, CLOSED, "thread_suspended", DENIED, DENIED, "thread_suspended"),
     "rewind": (CLOSED, CLOSED, "checkpoint_not_found", DENIED, DENIED, "checkpoint_not_found"),
     "cancel": (CLOSED, CLOSED, OK, DENIED, DENIED, OK),
+    "hello": (CLOSED, CLOSED, "hello", "hello", "hello", "hello"),
+    "ping": (CLOSED, CLOSED, "pong", "pong", "pong", "pong"),
+    "ack": (CLOSED, CLOSED, "frame_invalid", "frame_invalid", "frame_invalid", "frame_invalid"),  # of no page
 }
+
+
+def test_the_table_names_every_frame() -> None:
+    assert {*FRAMES, "pong"} == {*COMMANDS, *ThreadConsumer._OWN}  # a pong is not answered
 
 
 async def session_of(who: str, room: Room) -> str:

@@ -77,7 +77,9 @@ async def test_who_polls_ends_with_the_transcript_of_the_database(site: list[Web
     look = {"tool_call": {"name": "look", "arguments": {"n": 1}}}
     text = wish([{"reasoning": "hm"}, {"text": "Zwölf 👩‍👩‍👧 *Boxkämpfer*. " * 60}, look], "Done. " * 60, delay=0.01)
     sent = await client.ask("send", text=text)
+    began = time.monotonic()
     await poller.until_run_ends(site, sent["run"], wait)
+    took = time.monotonic() - began
     said = stored(await in_database(reads.messages, room.key))
     assert poller.transcript.said == said
     assert len(said) == 4
@@ -86,7 +88,7 @@ async def test_who_polls_ends_with_the_transcript_of_the_database(site: list[Web
     assert {frame["agent"] for frame in live} == {"puppet"}
     assert any("<em>" in str(frame.get("html")) for frame in poller.frames)
     if wait:
-        assert poller.polls < 60, "who waits asks seldom"
+        assert poller.polls < took / polling.GATHER_SECONDS + 5, "who waits asks seldom"
     page = await poller.poll(site[1])
     assert (page["results"], page["state"], page["run"]["status"]) == ([], "idle", "completed")
     assert page["seq"] == page["after"]
@@ -100,7 +102,7 @@ async def test_a_poll_that_waits_hears_of_what_comes(site: list[Web], room: Room
     began = time.monotonic()
     sent = await client.ask("send", text=wish("hello"))
     assert (await waiting)["results"]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 19, "it did not wait to the end"
     await poller.until_run_ends(site, sent["run"], 5)
 
 

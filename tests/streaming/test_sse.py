@@ -60,7 +60,7 @@ async def test_f54_nothing_holds_the_stream_back(site: list[Web], room: Room) ->
     """GZipMiddleware is on in this site: an event arrives while the answer is still being given."""
     client = room.client()
     await client.connect(site[0])
-    sent = await client.ask("send", text=wish("word " * 200, delay=0.02, chunk=5))
+    sent = await client.ask("send", text=wish("word " * 1000, delay=0.02, chunk=5))
     stream = await asyncio.to_thread(Stream, site[1], f"/stream/{room.key}/", room.session)
     assert stream.response.getheader("Content-Encoding") == "identity"
     assert stream.response.getheader("Content-Type") == "text/event-stream"

@@ -8,9 +8,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
+from django.test import RequestFactory
 
+from criogen_threads import tickets
 from criogen_threads.engine.pools import in_database
-from criogen_threads.models import ToolCall
+from criogen_threads.models import Thread, ToolCall
 from criogen_threads.redaction import MASK
 from tests.streaming.puppet import wish
 from tests.streaming.servers import Web, cookie
@@ -27,10 +30,15 @@ WIPE = {"tool_call": {"name": "wipe", "arguments": {"name": "logs"}}}
 
 TABLE: dict[str, tuple[int, ...]] = {  # the thread waits for an approval of staff
     "stream": (401, 404, 200, 200, 200, 200),
+    "stream from its end": (401, 404, 200, 200, 200, 200),
+    "stream of nothing": (401, 404, 404, 404, 404, 404),
     "poll": (401, 404, 200, 200, 200, 200),
     "say": (401, 404, 409, 403, 403, 403),
     "resume": (401, 404, 403, 403, 200, 200),
     "join": (401, 404, 200, 200, 200, 200),
+    "begin": (401, 404, 404, 404, 404, 404),  # nobody chooses a key
+    "begin by the owner's ticket": (401, 403, 200, 403, 403, 403),
+    "speak to another agent": (401, 404, 404, 404, 404, 404),
 }
 
 
@@ -45,19 +53,38 @@ def get(web: Web, path: str, session: str, most: int = 0, **headers: str) -> tup
 
 
 async def outcome(way: str, web: Web, room: Room, session: str) -> int:
-    if way == "stream":
-        path = f"/api/threads/{room.key}/events/"
-        return (await asyncio.to_thread(get, web, path, session, most=1, Accept="text/event-stream"))[0]
+    if way.startswith("stream"):
+        path = f"/api/threads/{'nothing' if 'nothing' in way else room.key}/events/"
+        place = {"Last-Event-ID": await in_database(end_of, room)} if "end" in way else {}
+        return (await asyncio.to_thread(get, web, path, session, most=1, Accept="text/event-stream", **place))[0]
     if way == "poll":
         return (await asyncio.to_thread(get, web, f"/api/threads/{room.key}/feed/", session))[0]
     call = await in_database(lambda: ToolCall.objects.filter(thread__key=room.key).latest("created_at"))
     answer = [{"interruptId": str(call.pk), "status": "resolved", "payload": {"approve": True}}]
+    new_key = f"new-{call.pk}"
+    ticket = await in_database(ticket_of, room, new_key)
     given = {
         "say": lambda: body(room.key, "hello"),
         "resume": lambda: body(room.key, resume=answer),
         "join": lambda: body(room.key),
+        "begin": lambda: body("nothing", "hello"),
+        "begin by the owner's ticket": lambda: body(new_key, "hello", forwardedProps={"ticket": ticket}),
+        "speak to another agent": lambda: body(room.key, "hello"),
     }[way]()
-    return (await ask(web, given, session))[0]
+    return (await ask(web, given, session, agent="other" if "another" in way else "puppet"))[0]
+
+
+def end_of(room: Room) -> str:
+    """Where a client stands that has everything."""
+    thread = Thread.objects.get(key=room.key)
+    return f"{thread.pk}:{thread.event_seq}"
+
+
+def ticket_of(room: Room, key: str) -> str:
+    """The owner's ticket for a key that nobody has."""
+    request = RequestFactory().get("/")
+    request.user, request.session = room.owner, SessionStore(room.session)
+    return tickets.sign(request, key, "puppet")
 
 
 @pytest.mark.parametrize("way", TABLE)
