@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from django.db import connections
 
 from criogen_threads.engine import lease
 from criogen_threads.engine.journal import pen
+from criogen_threads.engine.journal.statements import Session
 from tests.database.conftest import OlderPostgreSQL
 from tests.database.phases import Errand, Phases
 from tests.support import in_db
@@ -42,6 +44,17 @@ async def test_f42_a_save_that_stands_still_is_ended_by_the_server_whatever_its_
     for number, phase in enumerate(commits):
         await _errand(f"still-{number}", phase, stand_still)
     assert len(taken) == len(commits)
+
+
+async def test_f42_nothing_travels_together_there(server: OlderPostgreSQL) -> None:
+    """Its limit is for idle transactions, and rests inside a pipeline and after one: nothing would end that save."""
+
+    def status() -> int:
+        session = Session(connections[server.alias])
+        with session.transaction(), session.pipelined():
+            return int(session.connection.connection.pgconn.pipeline_status)
+
+    assert await in_db(status) == 0
 
 
 async def _errand(key: str, at: str | None = None, strike: Callable[[], None] | None = None) -> list[str]:

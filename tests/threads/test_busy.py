@@ -11,8 +11,10 @@ from django.db.models.functions import Now
 
 from criogen_threads.agents import tool
 from criogen_threads.backends.scripted import ScriptedModel
-from criogen_threads.engine.journal import lines, workers
+from criogen_threads.engine import admission
+from criogen_threads.engine.journal import lines, posts, workers
 from criogen_threads.models import Run
+from criogen_threads.models import Thread as ThreadRow
 from tests.support import Gate, an_agent, call, gated, in_db, refused, texts, waits_and_dies
 
 if TYPE_CHECKING:
@@ -243,6 +245,40 @@ async def test_who_waits_no_more_makes_nobody_else_wait(how: str) -> None:
     await first
     assert (await chat.send("c", on_busy="reject")).text == "two"
     assert [run["number"] for run in await chat.runs()] == [1, 2]
+
+
+async def test_who_waits_for_long_shows_itself_and_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "RENEW_SECONDS", 0.05)
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one", "two")).thread("one")
+    first = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    waiting = asyncio.create_task(chat.send("b"))
+    while len(await chat.runs()) < 2:
+        await asyncio.sleep(0.005)
+    queued = await in_db(Run.objects.get, status="queued")
+    async with asyncio.timeout(30):
+        while (await in_db(Run.objects.get, pk=queued.pk)).wait_until <= queued.wait_until:
+            await asyncio.sleep(0.01)
+    gate.open()
+    await first
+    assert (await waiting).run_id == str(queued.pk)
+
+
+async def test_p13_an_interrupt_stops_what_came_before_it_and_nothing_else() -> None:
+    """A run that a retry began behind it, from a fork, goes on: it only goes ahead of it."""
+    gate = Gate()
+    chat = an_agent(model=gated(gate, "one")).thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    urgent = await in_db(waits_and_dies, "one")
+    for number, marked in ((3, False), (1, True)):
+        await in_db(lambda n=number: Run.objects.exclude(pk=urgent).update(number=n))
+        await in_db(posts.interrupt, urgent)
+        mark = (await in_db(ThreadRow.objects.get)).cancel_mark
+        assert (mark is not None) == marked
+    gate.open()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_on_busy_must_be_one_of_three() -> None:
