@@ -12,8 +12,8 @@ from criogen_threads import visitors
 from criogen_threads.agents import Agent, register, tool, unregister
 from criogen_threads.models import Message, Run, Thread, ToolCall
 from criogen_threads.policy import get_policy
+from tests.agency.chained import DONE, WAITS, Chain
 from tests.agency.support import a_desk, an_agency, ask, runs_of, statuses, threads_of
-from tests.agency.test_chains import DONE, WAITS, Chain
 from tests.flush import stop_worker
 from tests.support import Heard, call, in_db, refused, results
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -12,63 +12,17 @@ from django.contrib.auth.models import Permission
 from criogen_threads.agents import Agent, tool
 from criogen_threads.engine import reads
 from criogen_threads.engine.dispatch.executing import execute_due
-from criogen_threads.engine.journal import families, leftovers, posts, rewinds, saves
+from criogen_threads.engine.journal import families, leftovers, posts, saves
 from criogen_threads.engine.journal.askers import SITE
 from criogen_threads.engine.journal.posts import Decision
 from criogen_threads.engine.recovery import recover
 from criogen_threads.models import Run, Thread, ToolCall
 from criogen_threads.policy import get_policy
-from tests.agency.support import an_agency, ask, runs_of, statuses, threads_of
+from tests.agency.chained import DONE, WAITS, Chain, handle_of
+from tests.agency.support import an_agency, ask, statuses, threads_of
 from tests.support import Gate, Heard, call, gated, in_db, refused, results, texts
 
-if TYPE_CHECKING:
-    from criogen_threads.threads import ThreadHandle
-
 pytestmark = pytest.mark.django_db(transaction=True)
-
-WAITS = [("top", "requires_action"), ("middle", "requires_action"), ("deep", "requires_action")]
-DONE = [("top", "completed"), ("middle", "completed"), ("deep", "completed")]
-
-
-class Chain:
-    """top asks middle, middle asks deep, deep looks something up and pays."""
-
-    def __init__(self, approval: Any = "owner", **options: Any) -> None:
-        self.ran: list[str] = []
-
-        @tool
-        def look() -> str:
-            self.ran.append("look")
-            return "seen"
-
-        @tool(approval=approval, **options)
-        def pay(amount: int) -> str:
-            self.ran.append(f"pay {amount}")
-            return f"paid {amount}"
-
-        agents = [
-            Agent("top", model=Heard([ask("middle")], "top is done", "more")),
-            Agent("middle", model=Heard([ask("deep")], "middle is done")),
-            Agent("deep", model=Heard([call("look")], [call("pay", amount=5)], "deep is done"), tools=[look, pay]),
-        ]
-        delegates = {"top": ["middle"], "middle": ["deep"]}
-        self.agency = an_agency(entry=agents[0], specialists=agents[1:], delegates=delegates)
-
-    async def begin(self, actor: Any = None) -> ThreadHandle:
-        chat = await self.agency.create_thread(thread_id="one", actor=actor)
-        reply = await chat.send("go")
-        assert reply.status == "suspended"
-        return chat
-
-
-async def handle_of(chain: Chain, depth: int) -> ThreadHandle:
-    handle = await chain.agency.get_thread((await in_db(threads_of, "one"))[depth].key)
-    assert handle is not None
-    return handle
-
-
-async def waiting() -> list[tuple[str, str]]:
-    return await in_db(lambda: list(ToolCall.objects.order_by("pk").values_list("name", "status")))
 
 
 async def test_b17_an_approval_of_the_deepest_suspends_the_whole_chain_and_frees_every_thread() -> None:
@@ -182,124 +136,6 @@ async def test_who_asked_up_the_chain_never_answers_what_needs_staff() -> None:
     deep.actor = other
     assert (await deep.approve()).status == "completed"
     assert await in_db(statuses, "one") == DONE
-
-
-async def test_f21_a_cancel_of_a_suspended_chain_ends_all_of_it_and_retry_asks_again() -> None:
-    chain = Chain()
-    chat = await chain.begin()
-    assert await chat.cancel()
-    assert await in_db(statuses, "one") == [(name, "failed") for name, _ in WAITS]
-    assert {run.error_code for run in await in_db(runs_of, "one")} == {"cancelled"}
-    assert await in_db(ToolCall.objects.awaiting_approval().count) == 0
-    reply = await chat.retry()
-    assert (reply.status, len(reply.pending)) == ("suspended", 1)
-    assert await in_db(statuses, "one") == WAITS
-    await chat.approve()
-    assert chain.ran == ["look", "pay 5"]
-    assert await in_db(statuses, "one") == DONE
-
-
-async def test_a_cancel_of_the_deepest_lets_those_above_go_on_without_it() -> None:
-    chain = Chain()
-    chat = await chain.begin()
-    deep = await handle_of(chain, 2)
-    run = (await in_db(runs_of, "one"))[2]
-    assert await deep.cancel(str(run.pk))
-    while not await in_db(reads.rests, (await chat.runs())[0]["id"]):
-        await asyncio.sleep(0.01)
-    assert await in_db(statuses, "one") == [("top", "completed"), ("middle", "completed"), ("deep", "failed")]
-    assert results(await (await handle_of(chain, 1)).messages()) == ["deep did not finish: Run cancelled by user"]
-
-
-async def test_p21_an_approval_of_the_deepest_that_expires_counts_as_rejected_and_frees_the_chain() -> None:
-    chain = Chain(expires_in=3600)
-    chat = await chain.begin()
-    with refused("thread_suspended"):
-        await chat.send("?")
-    await in_db(ToolCall.objects.awaiting_approval().update, expires_at="2020-01-01T00:00Z")
-    assert (await recover()).expired == 1
-    assert chain.ran == ["look"]
-    assert await in_db(statuses, "one") == DONE
-    assert texts(await chat.messages())[-1] == "assistant: top is done"
-
-
-async def test_p19_a_send_leaves_a_chain_whose_approval_has_expired() -> None:
-    chain = Chain(expires_in=3600)
-    chat = await chain.begin()
-    await in_db(ToolCall.objects.awaiting_approval().update, expires_at="2020-01-01T00:00Z")
-    assert (await chat.send("and now?")).status == "completed"
-    assert [status for _, status in await in_db(statuses, "one")] == ["failed", "failed", "failed", "completed"]
-    assert await in_db(ToolCall.objects.awaiting_approval().count) == 0
-    assert chain.ran == ["look"]
-
-
-async def test_p33_f29_a_rewind_to_the_suspension_asks_again_in_the_deepest_and_nothing_runs_twice() -> None:
-    chain = Chain()
-    chat = await chain.begin()
-    suspension = (await chat.history())[0]
-    assert (await chat.approve()).status == "completed"
-    await chat.rewind(suspension["id"])
-    run = await chat.get_current_run()
-    assert run is not None
-    [again] = run["required_action"]
-    assert again["agent"] == "deep"
-    old = await in_db(ToolCall.objects.filter(name="pay").order_by("pk").first)
-    with refused("resume_invalid"):
-        await chat.decide({old.pk: False})  # an older answer does not count, nor can it be given again
-    assert (await chat.approve()).text == "top is done"
-    assert chain.ran == ["look", "pay 5", "pay 5"]  # a rewind does not undo; what was finished before it stands
-    assert {status for _, status in await in_db(statuses, "one")} == {"completed"}
-    newest = (await in_db(runs_of, "one"))[3:]
-    assert [run.agent for run in newest] == ["top", "middle", "deep"]
-    assert [run.parent_run_id for run in newest[1:]] == [run.pk for run in newest[:-1]]
-
-
-async def test_a_rewind_whose_process_dies_before_the_specialists_went_back() -> None:
-    chain = Chain()
-    chat = await chain.begin()
-    suspension = (await chat.history())[0]
-    await chat.approve()
-    await in_db(rewinds.rewind, "one", chat._wish(suspension["id"]))  # and nothing more
-    thread = await in_db(Thread.objects.get, key="one")
-    assert (thread.status, thread.pending) == ("suspended", 1)
-    assert await in_db(Run.objects.filter(parent_run=thread.current_run_id).count) == 0
-    assert await in_db(leftovers.due) == []
-    run = await chat.get_current_run()
-    assert run is not None
-    assert len(run["required_action"]) == 1
-    assert (await chat.approve()).text == "top is done"
-    assert chain.ran == ["look", "pay 5", "pay 5"]
-
-
-async def test_p33_a_rewind_before_a_delegation_takes_the_specialist_s_memory_back() -> None:
-    agents = [
-        Agent("a", model=Heard([ask("b", "one")], "1", [ask("b", "two")], "2")),
-        Agent("b", model=Heard("x", "y")),
-    ]
-    chat = await an_agency(entry=agents[0], specialists=agents[1:]).create_thread(thread_id="one")
-    await chat.send("first")
-    after_first = (await chat.history())[0]["id"]
-    await chat.send("second")
-    await chat.rewind(after_first)
-    await chat.send("second again")
-    assert texts(agents[1].backend.given[-1]) == ["user: one", "assistant: x", "user: two"]  # type: ignore[attr-defined]
-    child = (await in_db(threads_of, "one"))[1]
-    assert await in_db(Run.objects.filter(thread=child).count) == 3
-    await chat.rewind((await chat.history(100))[-1]["id"])
-    await chat.retry()
-    assert texts(agents[1].backend.given[-1]) == ["user: one"]  # type: ignore[attr-defined]
-
-
-async def test_p34_a_rewind_away_from_a_suspended_chain_ends_the_runs_below() -> None:
-    chain = Chain()
-    chat = await chain.begin()
-    await chat.rewind((await chat.history())[-1]["id"])
-    assert await in_db(statuses, "one") == [(name, "failed") for name, _ in WAITS]
-    assert {run.error_code for run in await in_db(runs_of, "one")} == {"abandoned"}
-    assert await in_db(ToolCall.objects.awaiting_approval().count) == 0
-    reply = await chat.retry()
-    assert reply.status == "suspended"
-    assert (await chat.approve()).text == "top is done"
 
 
 async def test_f01_f28_answers_from_everywhere_at_once_run_the_chain_once() -> None:

@@ -10,8 +10,8 @@ from django.contrib.auth import get_user_model
 from django.urls import reverse
 
 from criogen_threads.models import Run, Thread, ToolCall
+from tests.agency.chained import Chain
 from tests.agency.support import runs_of, threads_of
-from tests.agency.test_chains import Chain
 from tests.api.support import a_user
 from tests.console.support import Staff
 
