@@ -18,6 +18,7 @@ from criogen_threads.agents import get_agent
 from criogen_threads.api import waiting
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.engine.pools import in_database
+from criogen_threads.ids import new_id
 from criogen_threads.models import Run, Thread
 from tests.api.support import Api, at_once, code_of
 from tests.support import an_agent, refused
@@ -108,7 +109,7 @@ def test_a_run_whose_process_died_does_not_count(
     key, other = threads_of(api, 2)
     api.send(key, "x")
     Run.objects.update(status="in_progress")
-    Thread.objects.filter(key=key).update(status="running", holder=None)
+    Thread.objects.filter(key=key).update(status="running", holder=new_id())  # of no process that lives
     assert api.send(other, "x")["status"] == "completed"
 
 

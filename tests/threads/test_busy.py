@@ -92,7 +92,8 @@ async def test_p11_thread_busy_when_the_time_is_over_and_the_refused_text_is_not
     await first
 
 
-async def test_p12_reject_is_thread_busy_at_once_on_every_way_in() -> None:
+async def test_p12_reject_is_thread_busy_at_once_on_every_way_in(settings: SettingsWrapper) -> None:
+    settings.CRIOGEN_THREADS = {"BUSY_TIMEOUT": 600}
     gate = Gate()
     chat = an_agent(model=gated(gate, "one")).thread("one")
     first = asyncio.create_task(chat.send("a"))
@@ -104,10 +105,10 @@ async def test_p12_reject_is_thread_busy_at_once_on_every_way_in() -> None:
         [event async for event in chat.stream("b", on_busy="reject")]
     with refused("thread_busy"):
         await chat.submit("b", on_busy="reject")
-    with refused("thread_busy"):
-        await chat.rewind(head, on_busy="reject")
-    with refused("thread_busy"):
-        await chat.delete(on_busy="reject")
+    for attempt in (chat.rewind(head, on_busy="reject"), chat.delete(on_busy="reject")):
+        async with asyncio.timeout(30):
+            with refused("thread_busy"):
+                await attempt
     gate.open()
     assert (await first).text == "one"
     assert len(await chat.runs()) == 1
