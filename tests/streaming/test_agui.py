@@ -78,6 +78,10 @@ async def test_a_run_is_streamed_under_the_clients_ids(site: list[Web], room: Ro
     again_status, again = await ask(site[1], given, room.session)  # F7: sent twice, it is one run
     assert again_status == 200
     assert kinds(again) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    other_status, other = await ask(site[1], body(room.key, wish("another"), run=given["runId"]), room.session)
+    assert (other_status, other["code"]) == (409, "client_id_conflict")
+    staff = await in_database(lambda: log_in(person(is_staff=True, is_superuser=True)))
+    assert (await ask(site[1], given, staff))[1]["code"] == "permission_denied"  # who may read it did not say it
     assert await in_database(lambda: Run.objects.filter(thread__key=room.key).count()) == 1
 
 
