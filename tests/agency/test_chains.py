@@ -238,3 +238,26 @@ async def test_an_approval_of_one_specialist_waits_while_another_one_works() -> 
     assert (await turn).text == "both"
     assert sorted(results(await chat.messages())) == ["b is done", "c is done"]
     assert [checkpoint["source"] for checkpoint in await chat.history()].count("suspend") == 0
+
+
+async def test_f21_a_run_that_is_cancelled_while_one_specialist_works_ends_that_which_waits_too() -> None:
+    """At once, and not when somebody comes to look: nobody is left to answer for it."""
+
+    @tool(approval="staff")
+    def refund() -> str:
+        return "never"
+
+    gate = Gate()
+    front = Agent("front", model=Heard([ask("billing"), ask("travel")], "never"))
+    billing = Agent("billing", model=Heard([call("refund")], "never"), tools=[refund])
+    travel = Agent("travel", model=gated(gate, "never"))
+    chat = an_agency(entry=front, specialists=[billing, travel]).entry.thread("one")
+    task = asyncio.create_task(chat.send("a"))
+    await gate.reached.wait()
+    async with asyncio.timeout(30):
+        while not await in_db(ToolCall.objects.waiting().exists):  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert {status for _, status in await in_db(statuses, "one")} == {"failed"}
