@@ -2,10 +2,13 @@
 
 By e-mail (``NOTIFY_EMAIL``) and by a signed webhook (``NOTIFY_WEBHOOK``). A notice is sent after the commit, from
 threads of its own, and repeated when that fails; no run waits for it, and a process that dies before it is sent never
-sends it: the queue of approvals is the record. It names the tool and the thread, and none of what was said.
+sends it: the queue of approvals is the record. It names the tool and the thread, and none of what was said. Somebody
+who is shown nothing of a call (``redaction``) is not written to, and a call of an asked agent is told to a person as
+that of the conversation that they know.
 
-The webhook is a POST of JSON with ``X-Criogen-Timestamp`` and ``X-Criogen-Signature``, the hex HMAC-SHA256 of
-``<timestamp>.<body>`` with ``NOTIFY_SECRET``; ``id`` in the body is the same on every try.
+The webhook is read by the site itself, which is shown everything. It is a POST of JSON with ``X-Criogen-Timestamp`` and
+``X-Criogen-Signature``, the hex HMAC-SHA256 of ``<timestamp>.<body>`` with ``NOTIFY_SECRET``; ``id`` in the body is the
+same on every try.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from criogen_threads import redaction
 from criogen_threads.conf import settings
 from criogen_threads.engine import background
 from criogen_threads.engine.pools import DaemonPool
+from criogen_threads.engine.trees import approval_views
 from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 from criogen_threads.policy import get_policy
@@ -116,7 +121,7 @@ async def _patiently(job: Callable[[], Any]) -> Any:
 
 def deliveries(kind: str, call_id: UUID) -> list[Callable[[], None]]:
     """Everything that is to be sent about an approval, each on its own, so that one failure repeats nothing else."""
-    related = ("thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by")
+    related = ("thread", "thread__owner", "message", "run", "run__actor", "run__parent_run", "decided_by")
     call = ToolCall.objects.select_related(*related).filter(pk=call_id).first()
     if call is None:
         return []
@@ -135,11 +140,18 @@ def deliveries(kind: str, call_id: UUID) -> list[Callable[[], None]]:
 def _mails(notice: Notice) -> Iterator[EmailMessage]:
     call = notice.call
     people = _answerers(call) if notice.kind == "approval_requested" else _asker(call)
-    for person in people:
-        address = getattr(person, type(person).get_email_field_name(), "")
-        if address:
+    addressed = [(person, getattr(person, type(person).get_email_field_name(), "")) for person in people]
+    views = approval_views([call])
+    for person, address in addressed:
+        for view in redaction.approvals(views if address else (), redaction.audience(person, call.thread)):
             with translation.override(call.run.locale or translation.get_language()):
-                yield EmailMessage(_subject(notice), _text(notice, person), to=[address])
+                yield EmailMessage(_subject(notice), _text(notice, person, _named(views[0], view, call)), to=[address])
+
+
+def _named(full: dict[str, Any], shown: dict[str, Any], call: ToolCall) -> dict[str, str]:
+    """What a person is told of a call by name: the thread is the one that people speak in."""
+    thread = full["chain"][0]["thread"] if full["chain"] else call.thread.key
+    return {"tool": shown["name"], "agent": shown["agent"], "thread": thread}
 
 
 def _answerers(call: ToolCall) -> list[Any]:
@@ -172,14 +184,12 @@ def _subject(notice: Notice) -> str:
     return " ".join(text.split())
 
 
-def _text(notice: Notice, person: Any) -> str:
-    call = notice.call
-    named = {"tool": call.name, "agent": call.run.agent, "thread": call.thread.key}
+def _text(notice: Notice, person: Any, named: dict[str, str]) -> str:
     if notice.kind == "approval_requested":
         lines = [
             _("The agent %(agent)s wants to use %(tool)s in the thread %(thread)s, and waits for an answer.") % named
         ]
-    elif call.approved:
+    elif notice.call.approved:
         lines = [_("The use of %(tool)s in the thread %(thread)s was approved.") % named]
     else:
         lines = [_("The use of %(tool)s in the thread %(thread)s was not approved.") % named]
@@ -205,7 +215,7 @@ def _body(notice: Notice) -> dict[str, Any]:
         "id": str(notice.id),
         "type": notice.kind,
         "thread": call.thread.key,
-        "agent": call.run.agent,
+        "agent": call.agent,
         "run": str(call.run_id),
         "call": str(call.pk),
         "tool": call.name,

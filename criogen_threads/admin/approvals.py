@@ -54,7 +54,7 @@ class ApprovalAdmin(BulkDecisions):
     entry = ENTRY
     list_display_links = None
     list_filter = [StatusFilter, ToolFilter, AgentFilter, AgeFilter, ByMeFilter]
-    list_select_related = ["thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by"]
+    list_select_related = ["thread", "thread__owner", "message", "run", "run__actor", "run__parent_run", "decided_by"]
     list_per_page = 25
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -126,7 +126,7 @@ class ApprovalAdmin(BulkDecisions):
         who = asker(call.run, call.run.actor or call.thread.owner)
         address = reverse(f"{self.admin_site.name}:{APP}_thread_change", args=[call.thread_id])
         above = call.run.parent_run
-        agents = call.run.agent if above is None else f"{above.agent} → {call.run.agent}"
+        agents = call.agent if above is None else f"{above.agent} → {call.agent}"
         return format_html(
             '{}<br><a href="{}">{}</a><br><span class="criogen-quiet">{}</span>',
             who, address, visible(call.thread.key), visible(agents),

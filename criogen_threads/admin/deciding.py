@@ -101,7 +101,7 @@ class Deciding(Console):
 
     def _call(self, request: HttpRequest, pk: Any) -> ToolCall:
         wanted = inputs.identifier(pk)
-        related = ("thread", "thread__owner", "run", "run__actor", "run__parent_run", "decided_by")
+        related = ("thread", "thread__owner", "message", "run", "run__actor", "run__parent_run", "decided_by")
         calls = Approval.objects.exclude(approver="").select_related(*related)
         call = calls.filter(pk=wanted).first() if wanted else None
         if call is None or not self.has_view_permission(request, call):
@@ -111,8 +111,8 @@ class Deciding(Console):
 
     def shown_view(self, request: HttpRequest, call: ToolCall) -> dict[str, Any]:
         """The call as this person is shown it, and the edited arguments beside the model's."""
-        full = {**approval_view(call, call.run.agent), "edited_arguments": call.edited_arguments, "reason": call.reason}
-        views = redaction.approvals([full], audience(request, call.thread), call.run.agent)
+        full = {**approval_view(call, call.agent), "edited_arguments": call.edited_arguments, "reason": call.reason}
+        views = redaction.approvals([full], audience(request, call.thread))
         return views[0] if views else {**full, "arguments": None, "edited_arguments": None, "hidden": True}
 
     def _page(self, request: HttpRequest, call: ToolCall, *, status: int = 200, **context: Any) -> HttpResponse:
@@ -180,7 +180,7 @@ class Deciding(Console):
 def tool_of(call: ToolCall) -> Tool | None:
     """The tool as it is today; None when it is gone."""
     try:
-        return get_agent(call.run.agent).tools.get(call.name)
+        return get_agent(call.agent).tools.get(call.name)
     except errors.AgentNotFoundError:
         return None
 

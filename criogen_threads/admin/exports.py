@@ -116,10 +116,10 @@ def _events(thread: Thread, to: Audience) -> Iterator[dict[str, Any]]:
 
 
 def _approvals(thread: Thread, to: Audience) -> Iterator[dict[str, Any]]:
-    calls = ToolCall.objects.filter(thread=thread.pk).exclude(approver="").select_related("run")
+    calls = ToolCall.objects.filter(thread=thread.pk).exclude(approver="").select_related("run", "message")
     for piece in _ordered(calls, "pk"):
         for call in piece:
-            yield from redaction.approvals([_approval(call)], to, call.run.agent)
+            yield from redaction.approvals([_approval(call)], to, call.agent)
 
 
 def _approval(call: ToolCall) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Approvals(View):
         """The pending calls that this user may answer, oldest first."""
         policy, user = get_policy(), request.user
         waiting = ToolCall.objects.awaiting_approval().filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
-        calls = policy.decidable(user, waiting).select_related("thread", "run", "run__parent_run")
+        calls = policy.decidable(user, waiting).select_related("thread", "message", "run", "run__parent_run")
         text = request.query_params.get("cursor")
         after = inputs.identifier(text)
         if text is not None and after is None:
@@ -55,7 +55,7 @@ class Approvals(View):
         versions = dict(Thread.objects.filter(key__in=keys).values_list("key", "version"))
         for call, view, key in zip(calls, views, keys, strict=True):
             standing = {"thread": key, "version": versions.get(key, call.thread.version)}
-            yield from redaction.approvals([{**view, **standing}], self.shown_to(call.thread), call.run.agent)
+            yield from redaction.approvals([{**view, **standing}], self.shown_to(call.thread))
 
     @describe({202: shapes.AnsweredShape}, request=serializers.Deciding, name="approvals_decide")
     def decide_one(self, request: Request, id: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from criogen_threads import errors
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from criogen_threads.agents import Agency, Agent
     from criogen_threads.engine.journal.takes import Lease
     from criogen_threads.engine.loop import Runner
+
+logger = logging.getLogger("criogen_threads")
 
 PAUSE = 0.1
 """Seconds between two looks at the thread of an agent that somebody else holds."""
@@ -70,7 +73,7 @@ class Delegating:
         try:
             found = await self._taken(call, agent, retries)
             if isinstance(found, Run):
-                return await in_database(_at_rest, found)
+                return await in_database(_at_rest, agent, found)
             child = runner.nested(agent, found)
             with runner.stopping_too(child):
                 ended = await child.run()
@@ -78,7 +81,7 @@ class Delegating:
             raise
         except errors.CriogenError as error:
             runner.heed()  # what stopped this run stopped the other
-            return _failed(agent.name, error)
+            return _failed(agent, error)
         if ended.status == "suspended":
             return None
         return text_of(ended.conversation.messages[-1].content), ToolCall.Status.DONE
@@ -136,17 +139,21 @@ def _take(wish: delegations.Delegation) -> Lease | Run | None:
     return delegations.take(wish, leases.current().ensure())
 
 
-def _at_rest(run: Run) -> tuple[str, str] | None:
+def _at_rest(agent: Agent, run: Run) -> tuple[str, str] | None:
     """The outcome of a run that nobody has to run."""
     match run.status:
         case Run.Status.REQUIRES_ACTION:
             return None
         case Run.Status.COMPLETED:
             return reads.answer_of(run), ToolCall.Status.DONE
-    return _failed(run.agent, errors.error_class(run.error_code)(run.error_message))
+    return _failed(agent, errors.error_class(run.error_code)(run.error_message))
 
 
-def _failed(agent: str, error: errors.CriogenError) -> tuple[str, str]:
-    if error.code in FAILS_THE_CALLER:
-        raise type(error)(f"{agent}: {error}") from error
-    return f"{agent} did not finish: {error}", ToolCall.Status.ERROR
+def _failed(agent: Agent, error: errors.CriogenError) -> tuple[str, str]:
+    """What the model reads; people read why a caller failed: who was asked is in it only where they are shown that."""
+    if error.code not in FAILS_THE_CALLER:
+        return f"{agent.name} did not finish: {error}", ToolCall.Status.ERROR
+    if cast("Agency", agent.agency).visible == "all":
+        raise type(error)(f"{agent.name}: {error}") from error
+    logger.warning("The asked agent %s failed, and its caller with it: %s", agent.name, error)
+    raise type(error)(str(error)) from error

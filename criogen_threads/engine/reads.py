@@ -67,7 +67,7 @@ def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
     open_calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id)
     waiting = open_calls.filter(status__in=("awaiting_approval", "waiting")).order_by("step", "index")
     found = []
-    for call in waiting.select_related("thread", "run", "run__parent_run", "child_run"):
+    for call in waiting.select_related("thread", "message", "run", "run__parent_run", "child_run"):
         if call.status == ToolCall.Status.AWAITING_APPROVAL:
             found.append(call)
         elif call.child_run is not None:
@@ -101,7 +101,7 @@ def answer_of(found: Run) -> str:
 def calls(thread_id: UUID, ids: Iterable[UUID | None]) -> list[ToolCall]:
     """Some tool calls of a thread and of those of the agents that were asked below it, with threads and runs."""
     found = ToolCall.objects.using(database()).filter(pk__in=[pk for pk in ids if pk])
-    related = list(found.select_related("thread", "run", "run__parent_run"))
+    related = list(found.select_related("thread", "message", "run", "run__parent_run"))
     if all(call.thread_id == thread_id for call in related):
         return related
     family = locks.family(database(), thread_id)

@@ -71,7 +71,7 @@ def approval_views(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
     of the run that people speak with."""
     calls = list(calls)
     found = chains([call.run for call in calls])
-    return [approval_view(call, call.run.agent, chain_view(found[call.run_id])) for call in calls]
+    return [approval_view(call, call.agent, chain_view(found[call.run_id])) for call in calls]
 
 
 def chain_view(links: Sequence[Link]) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def tree(run: Run) -> dict[str, Any]:
     }
     calls: dict[UUID, list[ToolCall]] = {}
     threads = {each.thread_id for each in runs.values()}
-    found = ToolCall.objects.using(alias).filter(thread__in=threads, run__in=ids).select_related("message")
+    found = ToolCall.objects.using(alias).filter(thread__in=threads, run__in=ids).select_related("message", "run")
     for call in found.order_by("step", "index", "try_number"):
         calls.setdefault(call.run_id, []).append(call)
     return _run(run.pk, runs, calls, usages.totals(alias, runs.values()))
@@ -116,7 +116,7 @@ def _run(
             {
                 "id": str(call.pk),
                 "tool_name": call.name,
-                "agent": call.message.agent,
+                "agent": call.agent,
                 "status": call.status,
                 **_times(call.started_at, call.finished_at, "finished_at_ms"),
                 "run": _run(runs[call.child_run_id].pk, runs, calls, usage) if call.child_run_id in runs else None,

@@ -117,6 +117,11 @@ class ToolCall(models.Model):
         return self.name
 
     @property
+    def agent(self) -> str:
+        """Whose call it is, and so whose tool: the agent that asked for it. A hand-over gives its run another one."""
+        return str(self.message.agent or self.run.agent)
+
+    @property
     def effective_arguments(self) -> Any:
         """The arguments that the tool runs with: those that a person edited, else the model's."""
         return self.arguments if self.edited_arguments is None else self.edited_arguments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core.types import Interrupt
@@ -43,7 +42,7 @@ def _approvals(standing: Standing, viewer: Viewer) -> list[dict[str, Any]]:
     views = []
     for call in waiting:
         links = chains[call.run_id]
-        view = agui.approval(call, call.run.agent, viewer, trees.chain_view(links))
+        view = agui.approval(call, call.agent, viewer, trees.chain_view(links))
         if view is not None:
             mine = viewer.user is None or policy.decide(viewer.user, call, call.thread, call.run)
             views.append({**view, **_within(links, thread, viewer), "mine": mine})
@@ -52,9 +51,9 @@ def _approvals(standing: Standing, viewer: Viewer) -> list[dict[str, Any]]:
 
 def _within(links: Sequence[Link], thread: Thread, viewer: Viewer) -> dict[str, str]:
     """``within``: the call of this conversation that waits for it, where an asked agent's does."""
-    for caller, link in pairwise(links):
+    for link in links:
         call = link.call
-        if call is not None and call.thread_id == thread.pk and viewer.sees(caller.run.agent, call.name):
+        if call is not None and call.thread_id == thread.pk and viewer.sees(call.agent, call.name):
             return {"within": agui.call_name(call)}
     return {}
 

@@ -203,7 +203,7 @@ class Answering(Base):
             raise errors.PermissionDeniedError
         if decision.arguments is None:
             return decision
-        agent = self.agent if self.agent.name == call.run.agent else get_agent(call.run.agent)
+        agent = self.agent if self.agent.name == call.agent else get_agent(call.agent)
         tool = agent.tools.get(call.name)
         if tool is None:
             raise errors.InvalidArgumentsError(f"there is no tool named {call.name!r} any more")

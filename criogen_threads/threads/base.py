@@ -116,7 +116,7 @@ class Base:
 def is_read_only(call: ToolCall) -> bool:
     """By the tool as it is today; of one that is gone nobody knows."""
     try:
-        tool = get_agent(call.message.agent or call.run.agent).tools.get(call.name)
+        tool = get_agent(call.agent).tools.get(call.name)
     except errors.AgentNotFoundError:
         return False
     return tool is not None and tool.read_only
