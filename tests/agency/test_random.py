@@ -54,7 +54,7 @@ def test_b17_every_run_ends_or_waits_whoever_asks_whom() -> None:
             forget_agencies()
 
     one()
-    assert {what for what, times in met.items() if times >= 5} == set(met), met
+    assert all(met.values()), met
 
 
 async def drive(
