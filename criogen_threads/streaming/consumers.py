@@ -18,9 +18,17 @@ from channels.exceptions import StopConsumer
 from criogen_threads import errors, inputs
 from criogen_threads.conf import settings
 from criogen_threads.engine.pools import in_database
+from criogen_threads.problems import NotAuthenticatedError
 from criogen_threads.streaming.commands import COMMANDS, Request
 from criogen_threads.streaming.feed import Feed, Resync
-from criogen_threads.streaming.frames import FrameInvalidError, echo, parse
+from criogen_threads.streaming.frames import (
+    FrameInvalidError,
+    FrameTooLargeError,
+    OriginRefusedError,
+    SilentError,
+    echo,
+    parse,
+)
 from criogen_threads.streaming.subscribing import subscribed
 from criogen_threads.streaming.visitor import Visitor
 from criogen_threads.streaming.window import Window
@@ -40,7 +48,16 @@ PINGS = 3
 
 COMMANDS_AT_ONCE = 8
 
-UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, SILENT, TOO_LARGE, INTERNAL = 4401, 4403, 4404, 4408, 4413, 4500
+CLOSE = {
+    "not_authenticated": 4401,
+    "origin_refused": 4403,
+    "thread_not_found": 4404,
+    "invalid_thread_id": 4404,
+    "silent": 4408,
+    "frame_too_large": 4413,
+    "internal_error": 4500,
+}
+"""What a socket is closed with, by the code of the error frame before it."""
 
 
 class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no types
@@ -69,13 +86,13 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         await self.send({"type": "websocket.accept"})
         if not self.visitor.has_good_origin():
             logger.warning("A websocket from the origin %r was refused: see ALLOWED_ORIGINS", self.visitor.origin)
-            await self._refuse(FORBIDDEN, "origin_refused", "This origin may not open websockets here.")
+            await self._refuse(OriginRefusedError())
             return
         try:
             self.key = inputs.thread_key(self.key)
             await self._look()
         except errors.CriogenError as error:
-            await self._refuse(NOT_FOUND, error.code, error.shown)
+            await self._refuse(error)
         if not self.closed:
             self._spawn(self._attend())
 
@@ -107,22 +124,22 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         if not self.closed:
             await self.send({"type": "websocket.send", "text": json.dumps({"type": type, **values})})
 
-    async def _refuse(self, close: int, code: str, message: str) -> None:
+    async def _refuse(self, error: errors.CriogenError) -> None:
         """Say why, then close: a refused handshake would be a bare 403."""
         if self.closed:
             return
-        await self._say("error", code=code, message=message)
+        await self._say("error", code=error.code, message=error.shown)
         self.closed = True
-        await self.send({"type": "websocket.close", "code": close})
+        await self.send({"type": "websocket.close", "code": CLOSE.get(error.code, CLOSE["internal_error"])})
 
     async def _look(self) -> Sight:
         """Who this is now; closes the socket of whoever may not see the thread (any more)."""
         sight = await in_database(self.visitor.look, self.key)
         if not sight.visible and (sight.thread is not None or not is_somebody(sight.user)):
             if is_somebody(sight.user):
-                await self._refuse(NOT_FOUND, "thread_not_found", "There is no such thread.")
+                await self._refuse(errors.ThreadNotFoundError())
             else:
-                await self._refuse(UNAUTHENTICATED, "not_authenticated", "Log in first.")
+                await self._refuse(NotAuthenticatedError())
         return sight
 
     async def _attend(self) -> None:
@@ -132,7 +149,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         while not self.closed:
             await asyncio.sleep(pause)
             if time.monotonic() - self.heard > settings.SOCKET_SECONDS:
-                await self._refuse(SILENT, "silent", "No sign of life from this client.")
+                await self._refuse(SilentError())
                 return
             if time.monotonic() - looked >= settings.RECHECK_SECONDS:
                 looked = time.monotonic()
@@ -157,7 +174,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
         self.heard = time.monotonic()
         text = message.get("text")
         if text is not None and len(text) > LARGEST_FRAME:
-            await self._refuse(TOO_LARGE, "frame_too_large", "A frame has at most 1 MiB.")
+            await self._refuse(FrameTooLargeError())
             return
         try:
             frame = parse(text)
@@ -271,7 +288,7 @@ class ThreadConsumer(AsyncConsumer):  # type: ignore[misc]  # channels has no ty
             await self._say("error", code=error.code, message=error.shown)
         except Exception:
             logger.exception("A feed failed")
-            await self._refuse(INTERNAL, "internal_error", "The feed failed; connect again.")
+            await self._refuse(errors.InternalError("The feed failed; connect again."))
 
     async def _appeared(self, feed: Feed) -> None:
         """The thread was made: is it this user's to see?"""

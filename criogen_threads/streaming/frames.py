@@ -18,6 +18,21 @@ class FrameInvalidError(errors.CriogenError):
     text = _("The frame is not one that this socket understands.")
 
 
+class FrameTooLargeError(errors.CriogenError):
+    code = "frame_too_large"
+    text = "A frame has at most 1 MiB."
+
+
+class OriginRefusedError(errors.CriogenError):
+    code = "origin_refused"
+    text = "This origin may not open websockets here."
+
+
+class SilentError(errors.CriogenError):
+    code = "silent"
+    text = "No sign of life from this client."
+
+
 def echo(frame: Mapping[str, Any]) -> dict[str, Any]:
     """The id that a client gave its frame, so that it knows the answer."""
     given = frame.get("id")

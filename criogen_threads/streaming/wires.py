@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ag_ui.core import events as ag
 
@@ -11,6 +11,12 @@ from criogen_threads.streaming.parts import ARGUMENTS, TEXT
 
 PROTOCOL = "1.0"
 Wire = dict[str, Any]
+
+Custom = Literal[
+    "approval_decided", "approval_requested", "discarded", "empty_message", "partial", "resync", "rewound",
+    "run_failed", "state", "tool_started", "waiting",
+]  # fmt: skip
+"""Names of the custom events, on the wire with ``criogen.`` before them: docs/feed.md says what each tells."""
 
 
 @dataclass(slots=True)
@@ -39,7 +45,7 @@ def wire(event: ag.BaseEvent) -> Wire:
     return event.model_dump(mode="json", by_alias=True)
 
 
-def custom(name: str, /, **value: Any) -> Wire:
+def custom(name: Custom, /, **value: Any) -> Wire:
     return wire(ag.CustomEvent(name=f"criogen.{name}", value=value))
 
 
