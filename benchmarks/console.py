@@ -1,6 +1,6 @@
 """The console on 100,000 threads and 1,000,000 checkpoints: every list, filter, search and page.
 
-    python benchmarks/console.py [--threads 100000] [--json FILE] [--check]
+    python -m benchmarks.console [--threads 100000] [--json FILE] [--check]
 
 Each address is asked for by Django's test client: the whole request, templates and all. ``DATABASE_URL`` names a server
 that may get a database for the time being; without it one is started.

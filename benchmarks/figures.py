@@ -31,7 +31,7 @@ class Budget:
 
 
 def budgets(turns: int) -> list[Budget]:
-    """Those of the design; what is said of 200 turns is asked of 200 turns only."""
+    """The budgets; what is said of 200 turns is asked of 200 turns only."""
     always = [
         Budget("saves / floor, start", 2.5),
         Budget("saves / floor, end", 2.5),

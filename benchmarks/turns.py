@@ -1,6 +1,6 @@
 """One thread, many turns: criogen_threads beside a raw-SQL floor and LangGraph's PostgresSaver.
 
-    python benchmarks/turns.py [--turns 1000] [--runs 3] [--json FILE] [--check]
+    python -m benchmarks.turns [--turns 1000] [--runs 3] [--json FILE] [--check]
 
 Everybody takes each turn, one after the other, so that whatever else the machine does hits all alike.
 ``DATABASE_URL`` names a server that may get a few databases for the time being; without it one is started.
