@@ -21,6 +21,7 @@ from criogen_threads.agents import get_agent
 from criogen_threads.engine.admission import Conduct
 from criogen_threads.engine.pools import in_database
 from criogen_threads.models import Thread
+from criogen_threads.policy import get_policy
 from criogen_threads.streaming.agui_run import Attached
 from criogen_threads.streaming.showing import Viewer
 from criogen_threads.streaming.sse import look, refusal, stream
@@ -85,11 +86,9 @@ def _input(request: HttpRequest) -> RunAgentInput:
 
 
 async def _agent(request: HttpRequest, seen: Sight, given: RunAgentInput, name: str) -> Agent:
-    """The agent of the address, where it is the thread's, or may be."""
+    """The thread's agent, where the address names it or one of its agency; that of the address for a new thread."""
     if seen.thread is not None:
-        if seen.thread.agent != name:
-            raise errors.AgentNotFoundError("this thread has another agent")
-        return await in_database(get_agent, name)
+        return await in_database(_agent_of, seen, seen.thread.agent, name)
     request.user = seen.user
     props = given.forwarded_props
     ticket = props.get("ticket") if isinstance(props, dict) else None
@@ -97,6 +96,15 @@ async def _agent(request: HttpRequest, seen: Sight, given: RunAgentInput, name: 
     if agent.name != name:
         raise errors.AgentNotFoundError("the ticket is for another agent")
     return agent
+
+
+def _agent_of(seen: Sight, agent: str, name: str) -> Agent:
+    """A client keeps the address that it began with, though the conversation was left to another of the agency."""
+    if agent != name:
+        agency = get_agent(name).agency
+        if agency is None or agent not in agency.agents or not get_policy().use(seen.user, name):
+            raise errors.AgentNotFoundError("this thread has another agent")
+    return get_agent(agent)
 
 
 async def _attached(request: HttpRequest, given: RunAgentInput, agent: str) -> Attached:
