@@ -83,6 +83,7 @@ async def run(
         named = agent if agent is not None and agent.name == lease.run.agent else get_agent(lease.run.agent)
     except errors.AgentNotFoundError as error:
         await in_database(saves.fail, lease, error, new_id())
+        await in_database(families.settle, lease.thread_id)  # the runs that it asked for end with it
         raise
     actor = await _actor(lease, actor)
     if any(event.type == "error" for event in lease.saved.events):

@@ -262,8 +262,8 @@ class Runner(Stoppable):
 
     async def _fail(self, error: errors.CriogenError) -> None:
         self._tell(await in_database(saves.fail, self.lease, error, new_id(), self.partial))
-        if any(row.status == ToolCall.Status.WAITING for row in self.conversation.calls):
-            await in_database(families.settle, self.thread_id)  # the runs that it waited for end with it
+        if any(row.child_run_id and row.result_id is None for row in self.conversation.calls):
+            await in_database(families.settle, self.thread_id)  # the runs that it asked for end with it
         if self.agent.handling is not None:
             await told(self.agent.handling.on_turn_error, self.planner.context(), error)
 

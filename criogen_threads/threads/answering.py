@@ -120,7 +120,8 @@ class Answering(Base):
         Args:
             decisions: True or False for every call that waits, or as ``decide`` takes them.
             reason: Why all of them are rejected.
-            version: That of the thread which the person was shown: nothing is answered if it has moved on.
+            version: That of the thread which the person was shown: nothing is answered if it has moved on. With True
+                or False, nor are the approvals of asked agents while others still work: answer those by their ids.
 
         Returns:
             The id of the run.
@@ -193,7 +194,7 @@ class Answering(Base):
             raise errors.ResumeInvalidError(_("no approval waits here"), **reads.last_answer(thread.id, run.id))
         for call in reads.calls(thread.id, answers):
             answers[call.id] = self._checked(call, answers[call.id])
-        posts.decide(self.id, answers, Asker.of(self.actor), version)
+        posts.decide(self.id, answers, Asker.of(self.actor), version, everything=for_all is not None)
         patiently(lambda: families.awake(self.id))  # repeated alone: the answers are on record
         return run.id
 

@@ -18,13 +18,15 @@ from criogen_threads.engine.journal.pen import Pen, lock, reread
 from criogen_threads.engine.journal.rewinds import Rewind, go_back
 from criogen_threads.engine.journal.writing import write
 from criogen_threads.ids import new_id
-from criogen_threads.models import Checkpoint, Run, Thread
+from criogen_threads.models import Checkpoint, Run, Thread, ToolCall
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
+
+_UNDER_WAY = ("in_progress", "requires_action")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ def reopen(session: Session, wish: Delegation) -> None:
     locked = lock(session, known) if known else None
     if locked is None or locked.held or session.find(Run, wish.run_id):
         return
+    if session.find(ToolCall, wish.call_id, status="waiting", run__status__in=_UNDER_WAY) is None:
+        return  # the caller has gone elsewhere meanwhile
     if session.find(Checkpoint, wish.checkpoint, thread=locked.id):
         go_back(session, locked, _rewind(wish))
 
@@ -154,7 +158,7 @@ def _as_remembered(session: Session, locked: Locked, wish: Delegation) -> Locked
 
 def _left(session: Session, locked: Locked) -> Locked:
     """The thread without a run under way: the one that asked for that has ended, or has gone back."""
-    if session.find(Run, locked.current_run_id, status__in=("in_progress", "requires_action")) is None:
+    if session.find(Run, locked.current_run_id, status__in=_UNDER_WAY) is None:
         return locked
     pen = Pen(session, locked)
     leave_run(pen, errors.RunAbandonedError)

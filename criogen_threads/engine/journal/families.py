@@ -100,13 +100,13 @@ def orphans() -> RunQuerySet:
 
 @write
 def leave(session: Session, thread_id: UUID, run_id: UUID, code: str, checkpoint_id: UUID) -> None:
-    """End a run whose caller has ended: cancelled like it, or left behind by it.
+    """End a run whose caller has ended, and was not taken up again: cancelled like it, or left behind by it.
 
     Args:
         code: Why the caller failed; "" when it completed.
     """
     locked = lock(session, thread_id)
-    run = session.find(Run, run_id, status__in=UNFINISHED) if locked else None
+    run = session.find(Run, run_id, status__in=UNFINISHED, parent_run__status__in=ENDED) if locked else None
     if run is None or locked is None or locked.current_run_id != run_id:
         return
     pen = Pen(session, locked)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import Q
+
 from criogen_threads.engine import transcript
 from criogen_threads.engine.conversation import Conversation
 from criogen_threads.engine.journal import memories
@@ -86,9 +88,13 @@ def fail_run(
 
 
 def leave_calls(pen: Pen, run: Run) -> None:
-    """A run ends: what had started is unknown, and nobody can answer what waited; a retry asks again."""
+    """A run ends: what had started is unknown, and nobody can answer what waited; a retry asks again.
+
+    An asked agent whose approvals were answered ends with it, and goes on with it: its answers are not spent.
+    """
     calls = ToolCall.objects.using(pen.session.alias).filter(thread=pen.locked.id, run=run.id)
-    calls.filter(status__in=("running", "waiting")).update(status=ToolCall.Status.UNKNOWN)
+    answered = Q(status=ToolCall.Status.READY, child_run__status__in=("in_progress", "requires_action"))
+    calls.filter(Q(status__in=("running", "waiting")) | answered).update(status=ToolCall.Status.UNKNOWN)
     if pen.locked.pending:
         awaiting(pen.session, pen.locked).update(status=ToolCall.Status.VOID)
         pen.thread(pending=0)

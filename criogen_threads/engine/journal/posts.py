@@ -53,13 +53,15 @@ def expire(session: Session, key: str) -> None:
 
 @write
 def decide(
-    session: Session, key: str, decisions: Mapping[UUID, Decision], asker: Asker, version: int | None = None
-) -> None:
+    session: Session, key: str, decisions: Mapping[UUID, Decision], asker: Asker, version: int | None = None,
+    *, everything: bool = False,
+) -> None:  # fmt: skip
     """Put answers on record, all of them or none, in a thread and in those of the agents that were asked below it.
     The run goes on when the last approval is answered.
 
     Args:
         version: That of the thread which the person was shown; None when the caller did not say.
+        everything: The person named no call: these are all that wait.
 
     Raises:
         ResumeInvalidError: ``resume_invalid``, with ``decided_by`` and ``decided_at`` of an earlier answer.
@@ -68,6 +70,7 @@ def decide(
     home, locks = _lock_threads_of(session, key, calls)
     if home is None or not decisions:
         raise errors.ResumeInvalidError(_("no approval waits here"))
+    _refuse_unseen(home, locks, everything and version is not None)
     found = {call.pk: call for call in calls.filter(thread__in=locks).select_related("decided_by", "run")}
     pens = {thread_id: Pen(session, locked) for thread_id, locked in locks.items()}
     for call_id, decision in decisions.items():
@@ -95,6 +98,12 @@ def _lock_threads_of(session: Session, key: str, calls: ToolCallQuerySet) -> tup
     related = others & set(family(session.alias, first)) if others else set()
     locks = lock_all(session, {first, *related})
     return locks.get(first), locks
+
+
+def _refuse_unseen(home: Locked, locks: Mapping[UUID, Locked], by_version: bool) -> None:
+    """While agents work, others beside them come to wait, and the version of the thread stays the same."""
+    if by_version and home.status == Thread.Status.RUNNING and len(locks) > 1:
+        raise errors.ResumeInvalidError(_("agents are at work here: answer each approval by itself"))
 
 
 def _accept(call: ToolCall, decision: Decision, actor_id: Any) -> bool:
