@@ -16,7 +16,7 @@ class Handling:
     A subclass overrides what it wants, and is given to the agent as ``handling=``. No hook can make what is saved
     untrue: a step is saved with what comes out of its hooks, and the run ends as it is saved. What a hook raises before
     that fails the run, with its own code if it is a CriogenError, else ``internal_error``; what it raises after that is
-    logged, and changes nothing. A turn that waits for people is taken up again with its hooks.
+    logged, and changes nothing; it has 30 seconds there. A turn that waits for people is taken up again with its hooks.
     """
 
     async def before_turn(self, context: ToolContext) -> None:

@@ -41,7 +41,7 @@ from criogen_threads.ids import new_id
 from criogen_threads.models import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from uuid import UUID
 
     from criogen_threads.agents import Agent
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from criogen_threads.engine.transcript import OpenCall, Outcome
 
 logger = logging.getLogger("criogen_threads")
+
+HOOK_SECONDS = 30.0
+"""Seconds that a hook may take about what is saved already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Runner(Stoppable):
             if worker.runs.get(self.thread_id) is self:
                 del worker.runs[self.thread_id]
         if self.agent.handling is not None:
-            await told(self.agent.handling.after_turn, self.planner.context(), ended.status)
+            await self._tell_site(self.agent.handling.after_turn, ended.status)
         return ended
 
     async def _to_its_end(self) -> Ended:
@@ -265,7 +268,12 @@ class Runner(Stoppable):
         if any(row.child_run_id and row.result_id is None for row in self.conversation.calls):
             await in_database(families.settle, self.thread_id)  # the runs that it asked for end with it
         if self.agent.handling is not None:
-            await told(self.agent.handling.on_turn_error, self.planner.context(), error)
+            await self._tell_site(self.agent.handling.on_turn_error, error)
+
+    async def _tell_site(self, hook: Callable[..., Awaitable[None]], what: Any) -> None:
+        """Call a hook about what is saved already; one that hangs keeps neither this run nor its caller from a stop."""
+        if not await self.for_a_while(told(hook, self.planner.context(), what), HOOK_SECONDS):
+            logger.warning("The hook %s did not come back in %g seconds", hook, HOOK_SECONDS)
 
     # Other agents ------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,17 @@ class Stoppable:
             self._tasks.discard(task)
             await _ended(task)
 
+    async def for_a_while(self, work: Awaitable[Any], seconds: float) -> bool:
+        """Wait for what changes nothing any more. A stop that comes now ends it, and so does time: False then."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=seconds)
+            return bool(done)
+        finally:
+            self._tasks.discard(task)
+            await _ended(task)
+
     async def together(self, works: Sequence[Awaitable[None]]) -> None:
         """Do several things side by side; the first that fails ends the others."""
         tasks = [asyncio.ensure_future(work) for work in works]

@@ -92,7 +92,7 @@ def reopen(session: Session, wish: Delegation) -> None:
     if session.find(ToolCall, wish.call_id, status="waiting", run__status__in=_UNDER_WAY) is None:
         return  # the caller has gone elsewhere meanwhile
     if session.find(Checkpoint, wish.checkpoint, thread=locked.id):
-        go_back(session, locked, _rewind(wish))
+        go_back(session, locked, _rewind(session, wish))
 
 
 def _thread_of(session: Session, wish: Delegation) -> UUID | None:
@@ -122,7 +122,7 @@ def _open(session: Session, wish: Delegation) -> Locked:
 
 def _begin(session: Session, locked: Locked, wish: Delegation, worker: UUID) -> takes.Lease | Run | None:
     if wish.checkpoint and session.find(Checkpoint, wish.checkpoint, thread=locked.id):
-        go_back(session, locked, _rewind(wish))
+        go_back(session, locked, _rewind(session, wish))
         return session.find(Run, wish.run_id)
     locked = _as_remembered(session, locked, wish)
     news = {name: value for name, value in wish.state.items() if locked.state.get(name) != value}
@@ -132,7 +132,7 @@ def _begin(session: Session, locked: Locked, wish: Delegation, worker: UUID) -> 
         number=lines.place(session, locked.id)[0],
         status=Run.Status.IN_PROGRESS,
         agent=wish.agent,
-        **Asker.of_run(wish.caller).columns(),
+        **_asker(session, wish).columns(),
         locale=wish.caller.locale,
         input=wish.content,
         state=news or None,
@@ -151,7 +151,7 @@ def _as_remembered(session: Session, locked: Locked, wish: Delegation) -> Locked
         return _left(session, locked)
     checkpoints = Checkpoint.objects.using(session.alias).filter(thread=locked.id, message=wish.memory)
     target = checkpoints.order_by("-version").first() if wish.memory else None
-    asker = Asker.of_run(wish.caller)
+    asker = _asker(session, wish)
     go_back(session, locked, Rewind(target.pk if target else None, asker, waits_again=False))
     return reread(session, locked.id)
 
@@ -167,8 +167,14 @@ def _left(session: Session, locked: Locked) -> Locked:
     return reread(session, locked.id)
 
 
-def _rewind(wish: Delegation) -> Rewind:
+def _asker(session: Session, wish: Delegation) -> Asker:
+    """Who asked for the caller's run, as it stands now: a visitor may have signed in since it began."""
+    stored = session.find(Run, wish.caller.pk) if wish.caller.visitor else None
+    return Asker.of_run(stored or wish.caller)
+
+
+def _rewind(session: Session, wish: Delegation) -> Rewind:
     return Rewind(
-        wish.checkpoint, Asker.of_run(wish.caller), run_id=wish.run_id, checkpoint_id=wish.checkpoint_id,
+        wish.checkpoint, _asker(session, wish), run_id=wish.run_id, checkpoint_id=wish.checkpoint_id,
         parent_run_id=wish.caller.id, below=wish.call_id,
     )  # fmt: skip
