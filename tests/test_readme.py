@@ -29,7 +29,7 @@ from django.urls import resolve
 
 from criogen_threads import conf, errors, signals
 from criogen_threads.admin.base import note
-from criogen_threads.agents import Agent, Summary, Tool, registry, unregister
+from criogen_threads.agents import Agency, Agent, Summary, Tool, register, registry, tool, unregister
 from criogen_threads.backends.scripted import ScriptedModel
 from criogen_threads.checks import check_database, check_settings
 from criogen_threads.management.commands.criogen_groups import OPERATOR
@@ -391,6 +391,7 @@ def events_of_the_site(shop: ModuleType) -> list[dict[str, Any]]:
     with scripted("front", ask, leave), scripted("billing", "19 %", "I go on."):
         office.send_sync("How much tax is that?")
     office.switch_sync("front")
+    answer_one_below()
 
     brief = Agent("brief", model=ScriptedModel(lambda *_: "hm"), window=Summary(keep=1, every=1)).thread("long")
     for text in ("one", "two", "three"):
@@ -398,6 +399,22 @@ def events_of_the_site(shop: ModuleType) -> list[dict[str, Any]]:
     found = events_of_all()
     brief.trim_sync(keep=1)
     return [*found, *brief.get_events_sync(type="history_cut")]
+
+
+def answer_one_below() -> None:
+    """Two calls of an asked agent wait; one of them is answered."""
+
+    @tool(approval="owner")
+    def sign() -> str:
+        return "signed"
+
+    ask = [{"tool_call": {"name": "delegate", "arguments": {"agent": "clerk", "message": "Sign twice"}}}]
+    clerk = Agent("clerk", model=ScriptedModel.of([{"tool_call": {"name": "sign", "arguments": {}}}] * 2), tools=[sign])
+    till = register(Agency("till", entry=Agent("till", model=ScriptedModel.of(ask)), specialists=[clerk]))
+    chat = till.create_thread_sync(thread_id="till")
+    first, _ = chat.send_sync("Please").pending
+    chat.decide_sync({first["id"]: True})
+    unregister("till")
 
 
 def events_of_all() -> list[dict[str, Any]]:

@@ -245,4 +245,4 @@ _HANDLERS: dict[str, Callable[[Open, Told, str, Viewer], list[Wire]]] = {
     "error": _error,
     "run_complete": _run_complete,
 }
-_SILENT = frozenset({"agent_start", "agent_complete", "summary"})
+_SILENT = frozenset({"agent_start", "agent_complete", "summary", "asked_decided"})

@@ -158,13 +158,12 @@ class Feed:
         """
         if self.watched.epoch != self.epoch:
             raise Resync
-        told = await self._told()
-        if told:
-            return [frame for each in told if (frame := await self._saved(each)) is not None]
+        while told := await self._told():
+            if frames := [frame for each in told if (frame := await self._saved(each)) is not None]:
+                return frames
         if self.behind or not self.watched.settled:
             return []
-        frames = self._withdrawn() or self._live()
-        return frames or await self._rendered() or await self._state()
+        return self._withdrawn() or self._live() or await self._rendered() or await self._state()
 
     async def _told(self) -> list[Told]:
         found = self.watched.after(self.seq)
@@ -258,7 +257,8 @@ class Feed:
         if standing is None or standing.seq != self.seq:
             return []
         run = str(standing.run_id) if standing.run_id else None
-        mark = (standing.state, run, standing.pending)
+        seen = standing.seq if standing.state == "suspended" else 0  # what waits now may be something else
+        mark = (standing.state, run, standing.pending, seen)
         if mark == self.announced:
             return []
         self.announced = mark

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors, payload
-from criogen_threads.engine.journal import visiting
+from criogen_threads.engine.journal import callers, visiting
 from criogen_threads.engine.journal.calls import note_call
 from criogen_threads.engine.journal.leaving import expire_approvals, fail_run
 from criogen_threads.engine.journal.locks import family, lock_all
@@ -46,9 +46,18 @@ class Decision:
 @write
 def expire(session: Session, key: str) -> None:
     """Apply the expiry of a thread's approvals."""
-    locked = lock_key(session, key)
-    if locked is not None:
-        expire_approvals(session, locked)
+    first = Thread.objects.using(session.alias).filter(key=key).values_list("pk", flat=True).first()
+    locks = lock_all(session, {first, *callers.above(session.alias, [first])}) if first else {}
+    locked = locks.pop(first, None) if first else None
+    if locked is None:
+        return
+    before = locked.pending
+    expire_approvals(session, locked)
+    run = session.find(Run, locked.current_run_id) if locked.pending < before else None
+    if run is not None:
+        pens = {thread_id: Pen(session, each) for thread_id, each in locks.items()}
+        callers.tell(session, pens, run)
+        _write(pens)
 
 
 @write
@@ -67,11 +76,11 @@ def decide(
         ResumeInvalidError: ``resume_invalid``, with ``decided_by`` and ``decided_at`` of an earlier answer.
     """
     calls = ToolCall.objects.using(session.alias).filter(pk__in=decisions)
-    home, locks = _lock_threads_of(session, key, calls)
+    home, below, locks = _lock_threads_of(session, key, calls)
     if home is None or not decisions:
         raise errors.ResumeInvalidError(_("no approval waits here"))
-    _refuse_unseen(home, locks, everything and version is not None)
-    found = {call.pk: call for call in calls.filter(thread__in=locks).select_related("decided_by", "run")}
+    _refuse_unseen(home, below, everything and version is not None)
+    found = {call.pk: call for call in calls.filter(thread__in=below).select_related("decided_by", "run")}
     pens = {thread_id: Pen(session, locked) for thread_id, locked in locks.items()}
     for call_id, decision in decisions.items():
         call = found.get(call_id)
@@ -84,25 +93,34 @@ def decide(
             if version not in (None, home.version):
                 raise errors.ResumeInvalidError(_("the thread has moved on since it was shown"), version=home.version)
             _record(pen, call.run, call, decision, asker)
+    for run in {call.run_id: call.run for call in found.values() if pens[call.thread_id].updates}.values():
+        callers.tell(session, pens, run, decisions)
+    _write(pens)
+
+
+def _write(pens: Mapping[UUID, Pen]) -> None:
     for pen in pens.values():
-        if pen.updates:
+        if pen.updates or pen.saved.events:
             pen.write()
 
 
-def _lock_threads_of(session: Session, key: str, calls: ToolCallQuerySet) -> tuple[Locked | None, dict[UUID, Locked]]:
-    """The thread, and those of its family that these calls belong to, locked."""
+def _lock_threads_of(
+    session: Session, key: str, calls: ToolCallQuerySet
+) -> tuple[Locked | None, set[UUID], dict[UUID, Locked]]:
+    """The thread; it and those of its family that these calls belong to; these and those above them, locked."""
     first = Thread.objects.using(session.alias).filter(key=key).values_list("pk", flat=True).first()
     if first is None:
-        return None, {}
+        return None, set(), {}
     others = set(calls.exclude(thread=first).values_list("thread", flat=True))
     related = others & set(family(session.alias, first)) if others else set()
-    locks = lock_all(session, {first, *related})
-    return locks.get(first), locks
+    below = {first, *related}
+    locks = lock_all(session, below | callers.above(session.alias, below))
+    return locks.get(first), below & locks.keys(), locks
 
 
-def _refuse_unseen(home: Locked, locks: Mapping[UUID, Locked], by_version: bool) -> None:
+def _refuse_unseen(home: Locked, below: set[UUID], by_version: bool) -> None:
     """While agents work, others beside them come to wait, and the version of the thread stays the same."""
-    if by_version and home.status == Thread.Status.RUNNING and len(locks) > 1:
+    if by_version and home.status == Thread.Status.RUNNING and len(below) > 1:
         raise errors.ResumeInvalidError(_("agents are at work here: answer each approval by itself"))
 
 
