@@ -54,6 +54,8 @@ class Approvals(View):
         ]
         versions = dict(Thread.objects.filter(key__in=keys).values_list("key", "version"))
         for call, view, key in zip(calls, views, keys, strict=True):
+            if call.run.parent_run_id and not view["chain"]:
+                continue  # whoever asked for it is being deleted
             standing = {"thread": key, "version": versions.get(key, call.thread.version)}
             yield from redaction.approvals([{**view, **standing}], self.shown_to(call.thread))
 

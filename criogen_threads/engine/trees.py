@@ -25,17 +25,20 @@ class Link:
 
 
 def chains(runs: Iterable[Run]) -> dict[UUID, list[Link]]:
-    """Of each run those that asked for it, the first one first, and itself; a few queries for each level of asking."""
+    """Of each run those that asked for it, the first one first, and itself; a few queries for each level of asking.
+
+    A run whose callers are being deleted is alone.
+    """
     found = {run.pk: [Link(run)] for run in runs}
-    while asked := {links[0].run.pk: links[0].run for links in found.values() if links[0].run.parent_run_id}:
-        above = _above(asked)
-        for links in found.values():
-            if links[0].run.pk not in asked:
-                continue
+    rising = dict(found)
+    while rising := {pk: links for pk, links in rising.items() if links[0].run.parent_run_id}:
+        above = _above({links[0].run.pk: links[0].run for links in rising.values()})
+        for pk, links in list(rising.items()):
             caller, call = above.get(links[0].run.pk, (None, None))
-            if caller is None:
-                return found  # it is being deleted
-            links[:1] = [Link(caller), Link(links[0].run, call)]
+            if caller is not None:
+                links[:1] = [Link(caller), Link(links[0].run, call)]
+            else:
+                del links[:-1], rising[pk]
     return found
 
 

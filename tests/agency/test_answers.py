@@ -14,6 +14,7 @@ from criogen_threads.engine import lease as leases
 from criogen_threads.engine.dispatch.executing import execute_due
 from criogen_threads.engine.journal import families, posts, rewinds, saves, takes
 from criogen_threads.engine.journal.posts import Decision
+from criogen_threads.engine.trees import chains
 from criogen_threads.errors import AgentNotFoundError
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run, Thread, ToolCall
@@ -215,3 +216,17 @@ async def test_an_answered_chain_whose_first_agent_is_gone_ends_altogether(monke
     assert await in_db(statuses, "one") == [(name, "failed") for name, _ in WAITS]
     top = await in_db(Run.objects.get, agent="top")
     assert top.error_code == "agent_not_found"
+
+
+async def test_a_caller_that_is_being_deleted_cuts_no_other_chain_short() -> None:
+    def cut() -> dict[str, list[str]]:
+        other = Run.objects.get(agent="ann", thread__parent__key="two")
+        Run.objects.filter(pk=other.parent_run_id)._raw_delete("default")
+        runs = list(Run.objects.filter(agent="ann").order_by("-pk"))
+        return {str(run.thread.parent_id): [link.run.agent for link in chains(runs)[run.pk]] for run in runs}
+
+    payers = Payers()
+    for key in ("one", "two"):
+        await (await payers.agency.create_thread(thread_id=key)).send("go")
+    tops = [str((await in_db(Thread.objects.get, key=key)).pk) for key in ("one", "two")]
+    assert await in_db(cut) == {tops[0]: ["front", "ann"], tops[1]: ["ann"]}
