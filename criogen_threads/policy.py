@@ -1,7 +1,9 @@
 """Who may do what: one class, which a site can replace with ``POLICY``.
 
-Each verb has a queryset form (which threads) and an object form (this one), both synchronous. An actor of None
-is the site's own code and is never asked about.
+Each verb is asked of one thing (may this be done?), and three also of a queryset (to which of these?): ``see`` with
+``seen``, ``send`` with ``sendable``, ``decide`` with ``decidable``. A site that changes one of a pair changes both: a
+list must not show what its page refuses. All are synchronous and may ask the database. An actor of None is the site's
+own code and is never asked about.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Policy:
         return self.owns(user, thread) and (thread.parent_id is None or thread.agent in _shown_agents())
 
     def seen(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
+        """Those of these threads that ``see`` allows, for lists."""
         if self._staff(user, "view_transcript"):
             return threads
         return threads.filter(self._own(user)).filter(Q(parent=None) | Q(agent__in=_shown_agents()))
@@ -86,30 +89,25 @@ class Policy:
         return calls.filter(mine)
 
     def rewind(self, user: Any, thread: Thread) -> bool:
+        """Go back to an earlier checkpoint; where calls behind it changed something, ``undo`` is asked, too."""
         return self.owns(user, thread) or self._staff(user, "rewind_thread")
-
-    def rewindable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return self._own_or_all(user, threads, "rewind_thread")
 
     def undo(self, user: Any, thread: Thread, calls: Sequence[ToolCall]) -> bool:  # noqa: ARG002
         """Go back behind these calls, which changed something: the model would make them again."""
         return self._staff(user, "rewind_thread")
 
     def cancel(self, user: Any, thread: Thread) -> bool:
+        """Stop a run, whether it waits in line, is under way or waits for people."""
         return self.owns(user, thread) or self._staff(user, "cancel_run")
 
-    def cancellable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return self._own_or_all(user, threads, "cancel_run")
-
     def delete(self, user: Any, thread: Thread) -> bool:
+        """Remove the conversation with all that belongs to it, for good."""
         return self.owns(user, thread) or self._staff(user, "delete_thread")
-
-    def deletable(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
-        return self._own_or_all(user, threads, "delete_thread")
 
     # What the answers are made of --------------------------------------------------------------------------------
 
     def owns(self, user: Any, thread: Thread) -> bool:
+        """Whether the conversation is this user's, or this visitor's: most answers above begin with it."""
         if isinstance(user, AnonymousVisitor):
             return thread.owner_id is None and bool(user.visitor) and thread.visitor == user.visitor
         return _is_active(user) and thread.owner_id == user.pk
@@ -122,11 +120,6 @@ class Policy:
                 asked.add(found.actor_id)
                 runs += [found.parent_run, found.forked_from]
         return asked - {None}
-
-    def _own_or_all(self, user: Any, threads: QuerySet[Thread], permission: str) -> QuerySet[Thread]:
-        if self._staff(user, permission):
-            return threads
-        return threads.filter(self._own(user))
 
     def _own(self, user: Any, thread: str = "") -> Q:
         """``owns`` for querysets; ``thread`` is the way there from other rows."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from criogen_threads.agents import get_agent
+from criogen_threads.agents import find_tool, get_agent
 from criogen_threads.agents.secrecy import MASK, shown_result
 from criogen_threads.engine.journal import memories, usages
 from criogen_threads.errors import AgentNotFoundError
@@ -22,7 +22,6 @@ from criogen_threads.policy import get_policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from criogen_threads.agents import Tool
     from criogen_threads.models import Thread
 
 View = dict[str, Any]
@@ -48,7 +47,7 @@ class Audience:
         """How much of a tool's calls is shown: "all", "name", or "" for nothing at all."""
         if self.everything:
             return "all"
-        found = _tool(agent or self.agent, tool)
+        found = find_tool(agent or self.agent, tool)
         if found is None:
             return "name"
         if self.staff:
@@ -61,7 +60,7 @@ class Audience:
 
     def secrets(self, agent: str, tool: str) -> Sequence[str]:
         """The arguments of a tool whose values are hidden."""
-        found = None if self.everything else _tool(agent or self.agent, tool)
+        found = None if self.everything else find_tool(agent or self.agent, tool)
         return () if found is None else found.secrets
 
 
@@ -70,13 +69,6 @@ def audience(user: Any, thread: Thread) -> Audience:
     if user is None:
         return Audience(thread.agent, everything=True)
     return Audience(thread.agent, staff=get_policy().inspect(user, thread))
-
-
-def _tool(agent: str, name: str) -> Tool | None:
-    try:
-        return get_agent(agent).tools.get(name)
-    except AgentNotFoundError:
-        return None
 
 
 def _asks_openly(agent: str) -> bool:
@@ -214,17 +206,6 @@ def _branch(call: View, to: Audience) -> View:
     if call["run"] is None or not to.sees_asking(call["agent"]):
         return {**call, "run": None}
     return {**call, "run": tree(call["run"], to)}
-
-
-def live(view: Mapping[str, Any], to: Audience, agent: str = "") -> View | None:
-    """A live piece; None where it is not shown. Half a JSON text cannot be masked: with secrets none is shown."""
-    piece = dict(view)
-    if to.everything or piece["type"] != "arguments_delta":
-        return piece
-    shown, name = to.shown(agent, piece["tool_name"]), piece["tool_name"]
-    if not shown:
-        return None
-    return piece if shown == "all" and not to.secrets(agent, name) else {**piece, "arguments": ""}
 
 
 def _details(details: View, agent: str, to: Audience) -> View | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from django.apps import apps
 from django.db import transaction
 
-from criogen_threads.engine import dispatch, lease
+from criogen_threads.engine import dispatch, lease, pools
 from criogen_threads.engine.dispatch.in_process import InProcess
 from criogen_threads.engine.pools import database_pool, tool_pool
 
@@ -61,10 +61,15 @@ def _wait_for_dispatched_runs() -> None:
     dispatch.close()
 
 
+def works_here(pool: DaemonPool) -> bool:
+    """Whether the thread that asks is one of the pool's."""
+    return getattr(pools._here, "pool", None) is pool
+
+
 def _idle(pool: DaemonPool) -> bool:
     """Whether no thread of a pool is at work but the one that asks."""
     with pool._changed:
-        return not pool._jobs and pool._idle == pool._threads - pool.is_mine()
+        return not pool._jobs and pool._idle == pool._threads - works_here(pool)
 
 
 def _tables(connection: BaseDatabaseWrapper) -> list[str]:

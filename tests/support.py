@@ -16,11 +16,14 @@ from criogen_threads.engine.pools import in_database
 from criogen_threads.engine.transcript import text_block
 from criogen_threads.errors import CriogenError
 from criogen_threads.ids import new_id
+from criogen_threads.models import Run
 from tests.flush import stop_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from uuid import UUID
+
+    from django.db.models import QuerySet
 
     from criogen_threads.agents import Tool
 
@@ -150,3 +153,8 @@ def is_valid(messages: Sequence[dict[str, Any]]) -> bool:
             if "tool_call" in block:
                 waiting.append(block["tool_call"]["id"])
     return not waiting
+
+
+def unfinished_runs() -> QuerySet[Run]:
+    """Those that wait in line, are under way or wait for people."""
+    return Run.objects.exclude(status__in=[Run.Status.COMPLETED, Run.Status.FAILED])

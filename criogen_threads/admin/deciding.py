@@ -17,7 +17,7 @@ from criogen_threads.admin.base import APP, LIVE, SLOW, Console, audience, expla
 from criogen_threads.admin.forms import ArgumentsForm
 from criogen_threads.admin.story import story
 from criogen_threads.admin.text import arguments, difference, visible
-from criogen_threads.agents import InvalidArguments, Tool, get_agent
+from criogen_threads.agents import InvalidArguments, Tool, find_tool
 from criogen_threads.engine.views import approval_view
 from criogen_threads.models import Approval, Message, ToolCall
 from criogen_threads.policy import get_policy
@@ -179,10 +179,7 @@ class Deciding(Console):
 
 def tool_of(call: ToolCall) -> Tool | None:
     """The tool as it is today; None when it is gone."""
-    try:
-        return get_agent(call.agent).tools.get(call.name)
-    except errors.AgentNotFoundError:
-        return None
+    return find_tool(call.agent, call.name)
 
 
 def _edited(form: ArgumentsForm, tool: Tool, call: ToolCall) -> dict[str, Any] | None:

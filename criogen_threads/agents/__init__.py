@@ -11,7 +11,15 @@ from criogen_threads.agents.agent import Agent
 from criogen_threads.agents.context import ToolContext
 from criogen_threads.agents.delegation import Delegate, HandOver
 from criogen_threads.agents.handling import Handling
-from criogen_threads.agents.registry import all_agents, get_agency, get_agent, is_registered, register, unregister
+from criogen_threads.agents.registry import (
+    all_agents,
+    find_tool,
+    get_agency,
+    get_agent,
+    is_registered,
+    register,
+    unregister,
+)
 from criogen_threads.agents.schema import InvalidArguments
 from criogen_threads.agents.tool import Tool, ToolError, tool
 from criogen_threads.agents.window import LastTurns, Summary, Window
@@ -30,6 +38,7 @@ __all__ = [
     "ToolError",
     "Window",
     "all_agents",
+    "find_tool",
     "get_agency",
     "get_agent",
     "is_registered",

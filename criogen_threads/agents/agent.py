@@ -128,7 +128,7 @@ class Agent:
         return [self.instructions] if self.agency is None else [self.agency.instructions, self.instructions]
 
     def thread(self, key: str, actor: Any = None) -> ThreadHandle:
-        """A handle on the conversation ``key``; it writes nothing (P1).
+        """A handle on the conversation ``key``. Nothing is written until something is said.
 
         Args:
             key: 1 to 200 characters, none of them a slash, white space or control.
@@ -142,7 +142,7 @@ class Agent:
         return ThreadHandle(key, agent=self, actor=actor)
 
     async def run(self, text: str, /, actor: Any = None, **state: Any) -> Reply:
-        """One turn without a thread: the same loop on a conversation that is deleted at the end (P7).
+        """One turn without a thread: the same loop on a conversation that is deleted at the end.
 
         Raises:
             CriogenError: As ``send`` does; ``approval_required`` where a tool needs an approval.

@@ -16,6 +16,8 @@ from criogen_threads.errors import AgentNotFoundError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from criogen_threads.agents.tool import Tool
+
 Registered = TypeVar("Registered", Agent, Agency)
 
 
@@ -81,6 +83,12 @@ def get_agent(name: str) -> Agent:
     except KeyError:
         shown = shorten(name, 100)
         raise AgentNotFoundError(f"No agent is registered under the name {shown!r}.", agent=shown) from None
+
+
+def find_tool(agent: str, name: str) -> Tool | None:
+    """An agent's tool as it is today; None where the agent or its tool is gone."""
+    found = _agents.get(agent)
+    return found[0].tools.get(name) if found else None
 
 
 def is_registered(name: str) -> bool:

@@ -79,6 +79,7 @@ class CheckpointShape(serializers.Serializer[Any]):
     run_id = serializers.UUIDField(allow_null=True)
     parent_id = serializers.UUIDField(allow_null=True)
     created_at_ms = _time()
+    cut = serializers.BooleanField(required=False, help_text="True where what was said before was cut off.")
 
 
 class EventShape(serializers.Serializer[Any]):

@@ -57,10 +57,6 @@ class DaemonPool:
             self._changed.notify()
         return future
 
-    def is_mine(self) -> bool:
-        """Whether the thread that asks is one of the pool's."""
-        return getattr(_here, "pool", None) is self
-
     @contextmanager
     def without_me(self) -> Iterator[None]:
         """Let another thread work while this one, which is of the pool, waits."""

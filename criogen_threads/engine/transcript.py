@@ -103,20 +103,17 @@ Action: TypeAlias = Plan | Settle | RunTools | Suspend | HandOver | AskModel | F
 _RUNNABLE = ("ready", "running", "unknown")
 
 
-def next_action(tail: str, open_calls: Iterable[OpenCall], *, cancelled: bool = False, over_limit: str = "") -> Action:
+def next_action(tail: str, open_calls: Iterable[OpenCall], *, over_limit: str = "") -> Action:
     """What a run does next.
 
     Args:
         tail: Role of the last message on the branch.
         open_calls: The calls of the last answer that have no result there.
-        cancelled: Somebody asked for the run to stop.
         over_limit: Which limit of the agent is reached, in words; "" while none is.
 
     Returns:
         The one action that these rows call for.
     """
-    if cancelled:
-        return Fail("cancelled")
     calls = list(open_calls)
     if unplanned := [call for call in calls if _needs_row(call)]:
         return Plan(unplanned)

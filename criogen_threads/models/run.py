@@ -22,9 +22,6 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Waiting for their turn, first in line first: those that interrupt, then in order of arrival."""
         return self.filter(status=Run.Status.QUEUED).order_by("-urgent", "number")
 
-    def unfinished(self) -> RunQuerySet:
-        return self.filter(status__in=[Run.Status.QUEUED, Run.Status.IN_PROGRESS, Run.Status.REQUIRES_ACTION])
-
 
 class Run(models.Model):
     """One turn: a message of the user and everything until the agent is done with it."""
@@ -43,6 +40,9 @@ class Run(models.Model):
         Status.FAILED: frozenset({Status.IN_PROGRESS}),  # retry
         Status.COMPLETED: frozenset(),
     }
+
+    UNFINISHED: ClassVar[tuple[str, ...]] = (Status.IN_PROGRESS, Status.REQUIRES_ACTION)
+    """Begun, and not ended."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     thread = models.ForeignKey("Thread", models.CASCADE, related_name="runs", db_index=False)

@@ -28,9 +28,9 @@ TAGS = {
     "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em",
     "strong", "s", "a", "table", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
-ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, **{tag: {"dir"} for tag in TAGS - {"a"}}}
-ATTRIBUTES["code"] = {"class", "dir"}
-ATTRIBUTES["ol"] = {"start", "dir"}
+ATTRIBUTES = {
+    **{tag: {"dir"} for tag in TAGS}, "a": {"href", "title"}, "code": {"class", "dir"}, "ol": {"start", "dir"},
+}  # fmt: skip
 SCHEMES = {"http", "https", "mailto", "tel"}
 BLOCKS = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "th", "td"}
 
@@ -72,24 +72,30 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 async def rendered(text: str) -> str | None:
     """``render`` in a thread, remembered."""
-    with _remembering:
-        if text in _cache:
-            return _cache[text]
+    if known := _known(text):
+        return known[0]
     return await _pool.submit(partial(rendered_here, text))
 
 
 def rendered_here(text: str) -> str | None:
     """``render`` in this thread, remembered."""
-    with _remembering:
-        if text in _cache:
-            _cache.move_to_end(text)
-            return _cache[text]
+    if known := _known(text):
+        return known[0]
     html = render(text)
     with _remembering:
         _cache[text] = html
         while len(_cache) > KEPT:
             _cache.popitem(last=False)
     return html
+
+
+def _known(text: str) -> tuple[str | None] | None:
+    """What was rendered of a text before, which may be None; None where it was not."""
+    with _remembering:
+        if text not in _cache:
+            return None
+        _cache.move_to_end(text)
+        return (_cache[text],)
 
 
 def closed(text: str, start: int) -> int:

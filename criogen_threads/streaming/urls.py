@@ -1,4 +1,4 @@
-"""The AG-UI endpoint; a site includes it beside the API."""
+"""The AG-UI endpoint, which the addresses of the API include."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_noop as _
 
 from criogen_threads import errors, inputs
-from criogen_threads.agents import Agent, get_agent
+from criogen_threads.agents import Agent, find_tool, get_agent
 from criogen_threads.engine import reads
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.journal.rewinds import Rewind
@@ -115,8 +115,5 @@ class Base:
 
 def is_read_only(call: ToolCall) -> bool:
     """By the tool as it is today; of one that is gone nobody knows."""
-    try:
-        tool = get_agent(call.agent).tools.get(call.name)
-    except errors.AgentNotFoundError:
-        return False
+    tool = find_tool(call.agent, call.name)
     return tool is not None and tool.read_only

@@ -75,7 +75,8 @@ class Reading(Base):
 
     async def history(self, limit: int = 20) -> list[dict[str, Any]]:
         """The checkpoints from the head back, newest first: ``id`` (for ``rewind``), ``version``, ``status``,
-        ``source``, ``step``, ``run_id``, ``parent_id`` and ``created_at_ms``."""
+        ``source``, ``step``, ``run_id``, ``parent_id`` and ``created_at_ms``; with ``cut`` (True) the one behind which
+        older ones were cut off."""
         await self._may("see")
         return await in_database(reads.history, self.id, inputs.limit(limit, "limit"))
 

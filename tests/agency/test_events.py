@@ -1,4 +1,4 @@
-"""B11 to B15, B20 across agents: one tree of events, one chain, one picture of a turn."""
+"""Across agents: one tree of events, one chain, one picture of a turn."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from criogen_threads.models import Run, Thread
 from criogen_threads.policy import Policy
 from criogen_threads.visitors import AnonymousVisitor
 from tests.agency.support import an_agency, ask
+from tests.flush import works_here
 from tests.support import Heard, call, in_db, refused, results, texts
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Gate(Policy):
     """Asks the database, as a site's own may."""
 
     def use(self, user: Any, agent: str) -> bool:
-        asked_in.append(pools.tool_pool.is_mine())
+        asked_in.append(works_here(pools.tool_pool))
         return super().use(user, agent) and User.objects.filter(pk=user.pk).exists()
 
 

@@ -1,4 +1,4 @@
-"""B19: a site changes how a run is handled, and what is saved stays true."""
+"""A site changes how a run is handled, and what is saved stays true."""
 
 from __future__ import annotations
 

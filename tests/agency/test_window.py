@@ -1,4 +1,4 @@
-"""B4, B22: how much of a conversation the model is given, and cutting off what is old."""
+"""How much of a conversation the model is given, and cutting off what is old."""
 
 from __future__ import annotations
 

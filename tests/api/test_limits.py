@@ -21,7 +21,7 @@ from criogen_threads.engine.pools import in_database
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run, Thread
 from tests.api.support import Api, at_once, code_of
-from tests.support import an_agent, refused
+from tests.support import an_agent, refused, unfinished_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ def test_the_limit_of_runs_is_exact_under_concurrency(
     assert Run.objects.count() == 3
     assert Api(stranger).post(f"threads/{threads_of(Api(stranger), 1)[0]}/runs/", text="x").status_code == 202
     stuck.set()
-    _until(lambda: not Run.objects.unfinished().exists())  # type: ignore[attr-defined]
+    _until(lambda: not unfinished_runs().exists())
     assert Api(owner).send(keys[0], "x")["status"] == "completed"
 
 

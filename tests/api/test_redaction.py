@@ -15,6 +15,7 @@ from criogen_threads.agents import ToolError, tool
 from criogen_threads.agents.secrecy import MASK
 from criogen_threads.models import ToolCall
 from criogen_threads.redaction import Audience
+from criogen_threads.streaming.showing import Viewer
 from tests.api.support import Api, a_user
 from tests.support import Heard, an_agent, call, results
 
@@ -190,19 +191,16 @@ def test_no_secret_survives_masking_whatever_the_arguments_are(arguments: Any) -
 def test_live_pieces_of_arguments_are_shown_to_whom_the_whole_is() -> None:
     an_agent("x", tools=make_tools())
 
-    def shown(name: str, *, staff: bool) -> Any:
-        piece = {"type": "arguments_delta", "tool_name": name, "arguments": '{"pin": "12'}
-        return redaction.live(piece, Audience("helper", staff=staff))
+    def shown(name: str, *, staff: bool) -> bool:
+        return Viewer(None, Audience("helper", staff=staff)).sees_live("", name)
 
-    assert shown("t_all_open", staff=False)["arguments"] == '{"pin": "12'
-    assert shown("t_all_secret", staff=False)["arguments"] == ""  # half a JSON text cannot be masked
-    assert shown("t_all_secret", staff=True)["arguments"] == ""
-    assert shown("t_name_open", staff=False)["arguments"] == ""
-    assert shown("t_staff_open", staff=False) is None
-    assert shown("t_staff_open", staff=True)["arguments"] == '{"pin": "12'
-    assert shown("unknown", staff=True)["arguments"] == ""
-    text = {"type": "text_delta", "text": "x"}
-    assert redaction.live(text, Audience("helper")) == text
+    assert shown("t_all_open", staff=False)
+    assert not shown("t_all_secret", staff=False)  # half a JSON text cannot be masked
+    assert not shown("t_all_secret", staff=True)
+    assert not shown("t_name_open", staff=False)
+    assert not shown("t_staff_open", staff=False)
+    assert shown("t_staff_open", staff=True)
+    assert not shown("unknown", staff=True)
 
 
 def test_nothing_is_changed_in_place() -> None:

@@ -1,4 +1,4 @@
-"""F56: images and files of a message: shown where nothing is asked of anybody else for them, and named else."""
+"""Images and files of a message: shown where nothing is asked of anybody else for them, and named else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C8: the chat on a page of the site, as people use it."""
+"""The chat on a page of the site, as people use it."""
 
 from __future__ import annotations
 

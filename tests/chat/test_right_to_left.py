@@ -1,4 +1,4 @@
-"""F60: a page that is read from right to left, and the chat on it."""
+"""A page that is read from right to left, and the chat on it."""
 
 from __future__ import annotations
 

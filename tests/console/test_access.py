@@ -1,4 +1,4 @@
-"""F61: every page and every action, asked for by everybody."""
+"""Every page and every action, asked for by everybody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C7: the queue, one approval, and its answers."""
+"""The queue, one approval, and its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C7 in a real browser: staff find, read, edit, approve, reject, rewind, retry and export.
+"""The console in a real browser: staff find, read, edit, approve, reject, rewind, retry and export.
 
 ``SCREENSHOTS`` names a folder that gets a picture of every page, light and dark.
 """

@@ -1,4 +1,4 @@
-"""C7: answering several approvals."""
+"""Answering several approvals."""
 
 from __future__ import annotations
 

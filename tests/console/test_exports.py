@@ -1,4 +1,4 @@
-"""C7: a thread as a file: redacted, inert, one picture of the database, and never in memory as a whole."""
+"""A thread as a file: redacted, inert, one picture of the database, and never in memory as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C7: staff read a thread: its story, its runs, its events, and what is hostile in them."""
+"""Staff read a thread: its story, its runs, its events, and what is hostile in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C7: staff find threads, rewind, retry, cancel and delete."""
+"""Staff find threads, rewind, retry, cancel and delete."""
 
 from __future__ import annotations
 

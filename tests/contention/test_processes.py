@@ -10,7 +10,7 @@ import pytest
 from criogen_threads.models import Event, Run, Thread
 from tests.contention.child import Ledger
 from tests.contention.crowd import begin, crowd, one_at_a_time, outcomes
-from tests.support import Gate, an_agent, gated, in_db, is_valid, texts
+from tests.support import Gate, an_agent, gated, in_db, is_valid, texts, unfinished_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def rests(key: str) -> Thread:
     """The thread, at rest: nobody holds it and nobody is in line."""
     thread = Thread.objects.get(key=key)
     assert (thread.status in ("idle", "failed"), thread.holder, thread.cancel_mark) == (True, None, None)
-    assert not Run.objects.unfinished().exists()
+    assert not unfinished_runs().exists()
     return thread
 
 

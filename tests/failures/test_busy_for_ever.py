@@ -1,4 +1,4 @@
-"""F11, F13, F14: what a dead process leaves is never busy, never running, and never in the way."""
+"""What a dead process leaves is never busy, never running, and never in the way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from criogen_threads.agents import tool
 from criogen_threads.engine import lease, listening
 from criogen_threads.ids import new_id
 from criogen_threads.models import Run, Thread, ToolCall, Worker
-from tests.support import Gate, an_agent, call, die, gated, in_db, is_valid, refused, texts
+from tests.support import Gate, an_agent, call, die, gated, in_db, is_valid, refused, texts, unfinished_runs
 
 if TYPE_CHECKING:
     from criogen_threads.threads import ThreadHandle
@@ -102,7 +102,7 @@ async def test_f13_nothing_says_running_once_it_is_left(way: str) -> None:
         await chat.rewind((await chat.history())[-1]["id"])
     assert (await in_db(ToolCall.objects.get)).status == "unknown"
     assert [run["status"] for run in await chat.runs()] == ["failed"]
-    assert not await in_db(Run.objects.unfinished().exists)
+    assert not await in_db(unfinished_runs().exists)
 
 
 async def held_by(worker: Worker) -> None:

@@ -1,4 +1,4 @@
-"""F35, F36: deleting leaves no row, and a long conversation costs no more a turn than a short one."""
+"""Deleting leaves no row, and a long conversation costs no more a turn than a short one."""
 
 from __future__ import annotations
 

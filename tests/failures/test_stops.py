@@ -1,4 +1,4 @@
-"""F17, F19, F21, F23: whatever stops a run, the conversation goes on, and what was refused never happens."""
+"""Whatever stops a run, the conversation goes on, and what was refused never happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F42, F43, F48: what many sockets and slow databases cost."""
+"""What many sockets and slow databases cost."""
 
 from __future__ import annotations
 

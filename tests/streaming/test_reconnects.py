@@ -1,4 +1,4 @@
-"""F44, F45, F51: connections cut at random moments, messages of the layer lost, answers that break off half-way."""
+"""Connections cut at random moments, messages of the layer lost, answers that break off half-way."""
 
 from __future__ import annotations
 

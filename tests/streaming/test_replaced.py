@@ -15,7 +15,7 @@ from criogen_threads.agents import get_agent
 from criogen_threads.engine.journal import posts
 from criogen_threads.engine.journal.askers import Asker
 from criogen_threads.engine.pools import in_database
-from criogen_threads.models import Run, Thread
+from criogen_threads.models import Thread
 from criogen_threads.policy import Policy
 from criogen_threads.streaming import agui_run, consumers, endpoint, polling, sse
 from criogen_threads.streaming.feed import Feed
@@ -23,7 +23,7 @@ from criogen_threads.streaming.relay import get_relay
 from tests.api.support import Api, a_user, code_of
 from tests.streaming.servers import cookie, log_in
 from tests.streaming.site import application
-from tests.support import an_agent, forget_agents
+from tests.support import an_agent, forget_agents, unfinished_runs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -190,7 +190,7 @@ async def test_f62_ag_ui_shows_nothing_of_a_thread_that_comes_in_the_place_of_th
     if what != "say":
         await get_agent("helper").thread("one", actor=ann).send("Hello", client_id="r")
     response = await post(ann, **ASKED[what.split()[0]])
-    while what == "say" and await in_database(lambda: Run.objects.unfinished().exists()):  # type: ignore[attr-defined]
+    while what == "say" and await in_database(lambda: unfinished_runs().exists()):
         await asyncio.sleep(0.01)
     await bob_begins_it(begins=begins)
     events = await asyncio.wait_for(events_of(response), 20)
@@ -208,7 +208,7 @@ async def test_f62_ag_ui_does_not_go_on_in_another_thread_than_the_one_that_its_
     settings.CRIOGEN_THREADS = {"POLICY": f"{__name__}.Open", "RECHECK_SECONDS": 0.5}
     await in_database(lambda: somebody_else_begins_it(begins=False))
     response = await post(ann, **ASKED["say"])
-    while await in_database(lambda: Run.objects.unfinished().exists()):  # type: ignore[attr-defined]
+    while await in_database(lambda: unfinished_runs().exists()):
         await asyncio.sleep(0.01)
     await bob_begins_it(begins=begins)
     events = await asyncio.wait_for(events_of(response), 20)

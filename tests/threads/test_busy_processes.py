@@ -1,4 +1,4 @@
-"""P10 to P13 between two processes on one database."""
+"""One run at a time between two processes on one database, whatever the second call is to do."""
 
 from __future__ import annotations
 

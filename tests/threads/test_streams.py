@@ -1,4 +1,4 @@
-"""P8: the streams of a retry and of answers to approvals, beside that of a send."""
+"""The streams of a retry and of answers to approvals, beside that of a send."""
 
 from __future__ import annotations
 

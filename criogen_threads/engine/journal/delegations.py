@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from criogen_threads.engine.journal.pen import Locked
     from criogen_threads.engine.journal.statements import Session
 
-_UNDER_WAY = ("in_progress", "requires_action")
-
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
@@ -89,7 +87,7 @@ def reopen(session: Session, wish: Delegation) -> None:
     locked = lock(session, known) if known else None
     if locked is None or locked.held or session.find(Run, wish.run_id):
         return
-    if session.find(ToolCall, wish.call_id, status="waiting", run__status__in=_UNDER_WAY) is None:
+    if session.find(ToolCall, wish.call_id, status="waiting", run__status__in=Run.UNFINISHED) is None:
         return  # the caller has gone elsewhere meanwhile
     if session.find(Checkpoint, wish.checkpoint, thread=locked.id):
         go_back(session, locked, _rewind(session, wish))
@@ -158,7 +156,7 @@ def _as_remembered(session: Session, locked: Locked, wish: Delegation) -> Locked
 
 def _left(session: Session, locked: Locked) -> Locked:
     """The thread without a run under way: the one that asked for that has ended, or has gone back."""
-    if session.find(Run, locked.current_run_id, status__in=_UNDER_WAY) is None:
+    if session.find(Run, locked.current_run_id, status__in=Run.UNFINISHED) is None:
         return locked
     pen = Pen(session, locked)
     leave_run(pen, errors.RunAbandonedError)

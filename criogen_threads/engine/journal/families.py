@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from criogen_threads.models.run import RunQuerySet
 
 ENDED = (Run.Status.COMPLETED, Run.Status.FAILED)
-UNFINISHED = (Run.Status.IN_PROGRESS, Run.Status.REQUIRES_ACTION)
 
 
 def top(thread_id: UUID) -> Thread | None:
@@ -94,7 +93,7 @@ def wake(session: Session, thread_id: UUID) -> None:
 
 def orphans() -> RunQuerySet:
     """Unfinished runs whose caller has ended."""
-    runs = Run.objects.using(database()).filter(status__in=UNFINISHED, parent_run__isnull=False)
+    runs = Run.objects.using(database()).filter(status__in=Run.UNFINISHED, parent_run__isnull=False)
     return runs.filter(parent_run__status__in=ENDED)
 
 
@@ -106,7 +105,7 @@ def leave(session: Session, thread_id: UUID, run_id: UUID, code: str, checkpoint
         code: Why the caller failed; "" when it completed.
     """
     locked = lock(session, thread_id)
-    run = session.find(Run, run_id, status__in=UNFINISHED, parent_run__status__in=ENDED) if locked else None
+    run = session.find(Run, run_id, status__in=Run.UNFINISHED, parent_run__status__in=ENDED) if locked else None
     if run is None or locked is None or locked.current_run_id != run_id:
         return
     pen = Pen(session, locked)

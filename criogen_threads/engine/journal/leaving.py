@@ -62,7 +62,7 @@ def expire_approvals(session: Session, locked: Locked) -> None:
 
 def leave_run(pen: Pen, error: type[CriogenError]) -> None:
     """The current run, unfinished, ends here as failed; what it waited for is void."""
-    run = pen.session.find(Run, pen.locked.current_run_id, status__in=("in_progress", "requires_action"))
+    run = pen.session.find(Run, pen.locked.current_run_id, status__in=Run.UNFINISHED)
     if run is None:
         return
     leave_calls(pen, run)
@@ -93,7 +93,7 @@ def leave_calls(pen: Pen, run: Run) -> None:
     An asked agent whose approvals were answered ends with it, and goes on with it: its answers are not spent.
     """
     calls = ToolCall.objects.using(pen.session.alias).filter(thread=pen.locked.id, run=run.id)
-    answered = Q(status=ToolCall.Status.READY, child_run__status__in=("in_progress", "requires_action"))
+    answered = Q(status=ToolCall.Status.READY, child_run__status__in=Run.UNFINISHED)
     calls.filter(Q(status__in=("running", "waiting")) | answered).update(status=ToolCall.Status.UNKNOWN)
     if pen.locked.pending:
         awaiting(pen.session, pen.locked).update(status=ToolCall.Status.VOID)
