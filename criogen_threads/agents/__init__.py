@@ -1,9 +1,10 @@
 """What a site's developer writes: agents and their tools.
 
 ``agent``, ``agency`` and ``tool`` are what they write, ``context`` is what a tool is told, ``registry`` finds an agent
-by its name, ``delegation`` has the tools by which the agents of an agency turn to each other.
-``signature`` reads a tool's function, ``schema`` and ``data_schema`` make and check its parameters, ``options`` its
-options. ``window`` says how much of a conversation a model is given, ``handling`` has the hooks around turns.
+by its name, ``delegation`` has the tools by which the agents of an agency turn to each other. ``signature`` reads a
+tool's function, ``schema`` and ``data_schema`` make and check its parameters, ``options`` its options, ``secrecy``
+masks its secret arguments. ``window`` says how much of a conversation a model is given, ``handling`` has the hooks
+around turns.
 """
 
 from criogen_threads.agents.agency import Agency

@@ -5,5 +5,6 @@ JSON in, JSON out; errors are ``application/problem+json`` with the ``code`` tha
 
 The views are ``agents``, ``threads``, ``contents``, ``feed``, ``runs`` and ``approvals``, on top of ``base``.
 ``reading`` and ``serializers`` check what comes in, ``showing``, ``pagination`` and ``problems`` shape what goes out,
-``waiting`` holds a request; ``shapes``, ``openapi`` and ``schema`` describe it all.
+``waiting`` holds a request, ``permissions`` asks who somebody is; ``urls`` are the addresses; ``shapes``, ``openapi``
+and ``schema`` describe it all.
 """

@@ -2,7 +2,7 @@
 
 ``base`` holds what a handle is, ``speaking`` runs turns, ``cancelling`` stops them, ``answering`` decides approvals,
 ``changing`` rewinds and deletes, ``reading`` reads; ``handle`` is the sum of them. ``streamed`` tells what happens in a
-call as it happens; ``syncing`` makes the ``_sync`` form of each call.
+call as it happens; ``agencies`` are the calls of an agency; ``syncing`` makes the ``_sync`` form of each call.
 """
 
 from criogen_threads.engine.replies import Reply
