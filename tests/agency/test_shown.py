@@ -12,7 +12,7 @@ from django.core import mail
 
 from criogen_threads.agents import Agent, tool
 from criogen_threads.backends.base import ModelError
-from criogen_threads.models import ToolCall
+from criogen_threads.models import Event, ToolCall
 from tests.agency.support import a_desk, an_agency, ask, threads_of
 from tests.api.support import Api, a_user
 from tests.console.support import Staff, body, eventually
@@ -141,3 +141,19 @@ def test_b17_a_call_from_before_a_hand_over_is_of_the_agent_that_made_it(owner: 
     for text in (export, page, staff.text("approval/?status=all"), staff.text(f"thread/{charged.thread_id}/change/")):
         assert "4111-1111" not in text
     assert (charged.run.agent, charged.agent) == ("b", "a")
+
+
+def test_b17_a_call_left_open_behind_a_hand_over_is_closed_in_the_name_of_its_agent(owner: User) -> None:
+    first = Heard([call("charge", card="4111-1111"), call("hand_over", agent="b")], "a again")
+    agents = [Agent("a", model=first, tools=[charge]), Agent("b", model=Heard("-", "b here"))]
+    agency = an_agency(entry=agents[0], specialists=agents[1:], delegates={}, hands_over={"a": ["b"]})
+    chat = begin(agency, owner)
+    chat.send_sync("go")
+    [waiting] = [each["id"] for each in chat.history_sync() if each["status"] == "suspended"]
+    assert chat.approve_sync().text == "b here"
+    agency.entry.thread(chat.id).rewind_sync(waiting)  # the site may undo what was paid
+    chat.cancel_sync()
+    assert chat.send_sync("something else").text == "a again"
+    closed = [message["agent"] for message in chat.messages_sync() if message["role"] == "tool"]
+    assert closed == ["a", "a"]
+    assert set(Event.objects.filter(type="tool_error").values_list("agent", flat=True)) == {"a"}

@@ -121,7 +121,7 @@ def leave_open_calls(pen: Pen) -> None:
     for call, row, text in conversation.closings():
         block = transcript.result_block(call["id"], call["name"], text, is_error=True)
         metadata = memories.of_run(pen.session.alias, row.child_run_id) if row else None
-        agent = run.agent if run else ""
+        agent = answer.agent if answer else ""  # a hand-over has given the run another one
         message = pen.message("tool", [block], run_id=run.id if run else None, agent=agent, metadata=metadata)
         values = {"message_id": message.id, "tool_call_id": row.id if row else None}
-        pen.event("tool_error", run, parent=run.id if run else None, **values)
+        pen.event("tool_error", run, parent=run.id if run else None, agent=agent, **values)
