@@ -34,7 +34,8 @@ class Approvals(View):
         """The pending calls that this user may answer, oldest first."""
         policy, user = get_policy(), request.user
         waiting = ToolCall.objects.awaiting_approval().filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
-        calls = policy.decidable(user, waiting).select_related("thread", "message", "run", "run__parent_run")
+        related = ("thread", "message", "run__thread", "run__parent_run")
+        calls = policy.decidable(user, waiting).select_related(*related)
         text = request.query_params.get("cursor")
         after = inputs.identifier(text)
         if text is not None and after is None:

@@ -67,7 +67,7 @@ def pending(thread_id: UUID, run_id: UUID | None) -> list[ToolCall]:
     open_calls = ToolCall.objects.using(database()).filter(thread=thread_id, run=run_id)
     waiting = open_calls.filter(status__in=("awaiting_approval", "waiting")).order_by("step", "index")
     found = []
-    for call in waiting.select_related("thread", "message", "run", "run__parent_run", "child_run"):
+    for call in waiting.select_related("thread", "message", "run__thread", "run__parent_run", "child_run"):
         if call.status == ToolCall.Status.AWAITING_APPROVAL:
             found.append(call)
         elif call.child_run is not None:

@@ -6,6 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from criogen_threads.agents import Agent, Summary, tool
 from criogen_threads.backends.scripted import ScriptedModel
@@ -151,6 +153,27 @@ def test_b17_an_approval_of_an_asked_agent_says_who_asked_whom(api: Api, owner: 
     assert results(api.get("threads/one/messages/").json()["results"])[0] == "a train"
     wait_for(lambda: api.get(f"runs/{run_id}/").json()["status"] == "completed")
     assert code_of(api.post(f"approvals/{waiting['id']}/decide/", approve=False), 409) == "resume_invalid"
+
+
+def test_a_page_of_approvals_costs_as_many_queries_whoever_asked_for_them(api: Api, owner: User) -> None:
+    agency = a_payment()
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            assert api.get("approvals/").status_code == 200
+        return len(caught)
+
+    def wait_in(key: str) -> None:
+        agency.create_thread_sync(thread_id=key, actor=owner)
+        assert agency.entry.thread(key, actor=owner).send_sync("go").status == "suspended"
+
+    wait_in("one")
+    queries()  # what is read once for all is read now
+    first = queries()
+    for key in ("two", "three", "four"):
+        wait_in(key)
+    assert len(api.get("approvals/").json()["results"]) == 4
+    assert queries() == first
 
 
 @pytest.mark.parametrize("visible", ["name", "staff"])
