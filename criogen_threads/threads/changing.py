@@ -46,6 +46,7 @@ class Changing(Base):
         Raises:
             CheckpointNotFoundError: ``checkpoint_not_found``.
             ThreadBusyError: ``thread_busy``.
+            ThreadDelegatedError: ``thread_delegated``: what asked agents were told goes back with whoever asked them.
             PermissionDeniedError: ``permission_denied``: also where it would go back behind a tool call that
                 changed something, and the policy does not let this actor do that.
         """
@@ -81,6 +82,7 @@ class Changing(Base):
 
         Raises:
             ThreadBusyError: ``thread_busy``.
+            ThreadDelegatedError: ``thread_delegated``: it goes with the thread that asked in it.
         """
         await self._may_change("delete")
         conduct = Conduct(inputs.seconds(timeout, "timeout"))

@@ -180,6 +180,7 @@ class Speaking(Base):
             ResumeInvalidError: ``resume_invalid``: there is nothing to retry.
             ThreadSuspendedError: ``thread_suspended``: an approval waits.
             ThreadBusyError: ``thread_busy``.
+            ThreadDelegatedError: ``thread_delegated``: the agent that asked in this thread retries.
         """
         await self._may_change("retry")
         conduct = Conduct(inputs.seconds(timeout, "timeout"))

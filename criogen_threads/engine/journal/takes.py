@@ -186,7 +186,12 @@ def resume(session: Session, key: str, worker: UUID, run_id: UUID | None = None)
 
 
 def answerable(session: Session, key: str) -> Locked:
-    """The thread, locked, its overdue approvals expired."""
+    """The thread, locked, its overdue approvals expired.
+
+    Raises:
+        ResumeInvalidError: ``resume_invalid``: no run has begun in it.
+        ThreadDelegatedError: ``thread_delegated``.
+    """
     locked = lock_key(session, key)
     if locked is None or locked.head_id is None:
         raise errors.ResumeInvalidError(_("this thread has no run yet"))
