@@ -85,7 +85,8 @@ def check_family(key: str, ledger: actors.Ledger, snapshot: Snapshot, on_crash: 
 
 
 def check_one_tree(threads: list[UUID]) -> None:
-    """Every run but those that people began has a caller, and every event hangs below the start of its turn."""
+    """Every run but those that people began has a caller, and every event hangs below the start of its turn, but for
+    those that are of a thread and of no turn."""
     runs = {run.pk: run for run in Run.objects.filter(thread__in=threads)}
     calls = {call.child_run_id: call for call in ToolCall.objects.filter(thread__in=threads, child_run__isnull=False)}
     events = {event.pk: event for event in Event.objects.filter(thread__in=threads)}
@@ -93,7 +94,7 @@ def check_one_tree(threads: list[UUID]) -> None:
         root = event
         while root.parent_id is not None:
             root = events[root.parent_id]
-        assert root.type in ("run_start", "agent_start", "checkpoint_fork"), root.type
+        assert root.type in ("run_start", "agent_start", "checkpoint_fork", "asked_decided"), root.type
         assert root.run_id is None or runs[root.run_id].parent_run_id is None, "what an asked agent did hangs nowhere"
     for run in runs.values():
         if run.parent_run_id is not None:
