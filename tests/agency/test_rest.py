@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +14,10 @@ from criogen_threads.models import Message, ToolCall
 from criogen_threads.policy import get_policy
 from tests.agency.support import a_desk, an_agency, ask, threads_of
 from tests.api.support import Api, a_user, code_of
+from tests.console.support import eventually
 from tests.support import Heard, an_agent, call, results, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from django.contrib.auth.models import User
 
     from criogen_threads.agents import Agency
@@ -51,11 +49,6 @@ def a_payment(**options: Any) -> Agency:
 def begin(agency: Agency, user: User) -> str:
     agency.create_thread_sync(thread_id="one", actor=user)
     return agency.entry.thread("one", actor=user).send_sync("go").run_id
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    while not condition():
-        threading.Event().wait(0.05)
 
 
 def billing_thread() -> Any:
@@ -149,9 +142,9 @@ def test_b17_an_approval_of_an_asked_agent_says_who_asked_whom(api: Api, owner: 
     assert response.status_code == 202
     assert (response.json()["thread"], response.json()["run_id"]) == ("one", run_id)  # where people speak
     assert queued["thread"] == "one"
-    wait_for(lambda: ToolCall.objects.get(name="pay").status == "done")
+    eventually(lambda: ToolCall.objects.get(name="pay").status == "done")
     assert results(api.get("threads/one/messages/").json()["results"])[0] == "a train"
-    wait_for(lambda: api.get(f"runs/{run_id}/").json()["status"] == "completed")
+    eventually(lambda: api.get(f"runs/{run_id}/").json()["status"] == "completed")
     assert code_of(api.post(f"approvals/{waiting['id']}/decide/", approve=False), 409) == "resume_invalid"
 
 
@@ -203,7 +196,7 @@ def test_that_agents_ask_each_other_is_shown_to_staff_only_where_the_agency_says
     decided = api.post(f"approvals/{waiting['id']}/decide/", approve=False)  # it is still the owner's to answer
     assert decided.status_code == 202
     assert billing.key not in decided.content.decode()
-    wait_for(lambda: api.get(f"runs/{run_id}/").json()["status"] == "completed")
+    eventually(lambda: api.get(f"runs/{run_id}/").json()["status"] == "completed")
     for path in ("messages/", "events/", "feed/"):
         assert "paid it" not in api.get(f"threads/one/{path}").content.decode()
 
